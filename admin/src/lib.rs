@@ -1,0 +1,1 @@
+//! The admin API: JSON over HTTP, Prometheus metrics.

@@ -1,0 +1,319 @@
+//! The configuration as the rest of the node sees it: after parsing, nothing in it can be wrong.
+//!
+//! References are indices into the vectors of [`Config`], in the order of the text; names stay for people.
+
+use gslb_types::{
+    AllDown, GslbMethod, LbMethod, LdnsMasks, NodeId, ProbeKind, ServiceName, SiteIndex, SiteName,
+    VserverName, Weight,
+};
+use hickory_proto::rr::Name;
+use ipnet::IpNet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything one node is told.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which of [`Config::nodes`] this one is.
+    pub me: usize,
+    /// DNS listeners and limits of this node.
+    pub dns: Dns,
+    /// Admin API of this node.
+    pub admin: Admin,
+    /// Metric exchange: this node's files and the group's pace.
+    pub mep: Mep,
+    /// How LDNS are probed.
+    pub probe: Probe,
+    /// Which LDNS get an entry, and for how long.
+    pub ldns: LdnsTable,
+    /// What must be the same on every node.
+    pub group: Group,
+    /// The sites, in the order that gives each its [`SiteIndex`].
+    pub sites: Vec<Site>,
+    /// The nodes of all sites.
+    pub nodes: Vec<Node>,
+    /// Monitors that services name.
+    pub monitors: Vec<Monitor>,
+    /// Services of all sites.
+    pub services: Vec<Service>,
+    /// GSLB virtual servers.
+    pub vservers: Vec<Vserver>,
+    /// GSLB domains.
+    pub domains: Vec<Domain>,
+    /// Zones and their static records.
+    pub zones: Vec<Zone>,
+}
+
+impl Config {
+    /// This node.
+    pub fn this_node(&self) -> &Node {
+        &self.nodes[self.me]
+    }
+
+    /// The site this node stands in.
+    pub fn this_site(&self) -> SiteIndex {
+        self.this_node().site
+    }
+}
+
+/// DNS listeners and limits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dns {
+    /// Addresses for UDP and TCP alike. Wildcards are fine: a reply leaves from the address that was asked.
+    pub listen: Vec<SocketAddr>,
+    /// UDP threads per listen address; 0 means one for each core.
+    pub udp_threads: usize,
+    /// The largest UDP reply, in bytes, 512 to 1400 (RFC 9715); also the size announced in OPT.
+    pub udp_payload: u16,
+    /// SO_RCVBUF of each UDP socket, in bytes.
+    pub udp_receive_buffer: usize,
+    /// TCP and TLS connections at once; beyond it the idlest is closed.
+    pub tcp_connections: usize,
+    /// TCP and TLS connections at once from one address.
+    pub tcp_connections_per_address: usize,
+    /// A connection without a complete query for this long is closed.
+    pub tcp_idle_timeout: Duration,
+    /// The answer to CH TXT version.bind; REFUSED if `None`.
+    pub version: Option<String>,
+    /// The answer to CH TXT id.server and hostname.bind, and to NSID; REFUSED and no NSID if `None`.
+    pub identity: Option<String>,
+    /// DNS over TLS, if switched on.
+    pub tls: Option<DnsTls>,
+}
+
+/// DNS over TLS (RFC 7858).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DnsTls {
+    /// Addresses, port 853 by custom.
+    pub listen: Vec<SocketAddr>,
+    /// PEM file of the certificate chain.
+    pub certificate: PathBuf,
+    /// PEM file of its key.
+    pub key: PathBuf,
+}
+
+/// Admin API.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Admin {
+    /// Loopback only, until there is authentication (threat T9): anything else is a configuration error.
+    pub listen: Option<SocketAddr>,
+}
+
+/// Metric exchange.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mep {
+    /// Where this node listens (UDP, QUIC).
+    pub listen: SocketAddr,
+    /// PEM file of the group's CA certificate(s).
+    pub ca: PathBuf,
+    /// PEM file of this node's certificate chain.
+    pub certificate: PathBuf,
+    /// PEM file of its key.
+    pub key: PathBuf,
+    /// A peer that has not been heard for this long is down.
+    pub keepalive: Duration,
+    /// How often site metrics are sent.
+    pub metrics_interval: Duration,
+    /// How long changed RTTs may wait to be sent together. A new LDNS is sent at once.
+    pub rtt_interval: Duration,
+    /// How long after losing a peer its services are still taken as it last said.
+    pub down_delay: Duration,
+    /// RTTs not confirmed for this long count as pending.
+    pub max_age: Duration,
+}
+
+/// How LDNS are probed (behaviour 3).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// The kinds, preferred first; none twice.
+    pub order: Vec<ProbeKind>,
+    /// From one round to the next.
+    pub interval: Duration,
+    /// How long one probe waits; less than the interval.
+    pub timeout: Duration,
+    /// The preferred order is tried from the top again after this long.
+    pub retry_order: Duration,
+    /// Failed rounds in a row before the value is withdrawn.
+    pub failed_rounds: u32,
+    /// UDP and TCP port of the LDNS: 53, but for demonstrations without privileges.
+    pub port: u16,
+    /// Source of IPv4 probes; the kernel's choice if `None`.
+    pub source_v4: Option<Ipv4Addr>,
+    /// Source of IPv6 probes; the kernel's choice if `None`.
+    pub source_v6: Option<Ipv6Addr>,
+    /// Probes a second at most, all kinds together.
+    pub per_second: u32,
+    /// LDNS a second that may be probed for the first time.
+    pub new_per_second: u32,
+    /// Probes a second towards one prefix (/24, /56).
+    pub per_prefix: u32,
+}
+
+/// Which LDNS get an entry, and for how long.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LdnsTable {
+    /// How many leading bits make an entry.
+    pub masks: LdnsMasks,
+    /// An LDNS that has asked nobody in the group for this long is forgotten.
+    pub idle_timeout: Duration,
+    /// Entries at most; new ones push out the least proven.
+    pub cap: usize,
+    /// Whether LDNS in private ranges (RFC 1918, RFC 4193, RFC 6598) are probed.
+    pub private: bool,
+    /// Never probed, beside what is never probed anyway.
+    pub exclude: Vec<IpNet>,
+    /// Probed although loopback, link-local or private; for laboratories and demonstrations.
+    pub include: Vec<IpNet>,
+}
+
+/// What must be the same on every node; a mismatch is a named warning at both ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// Names the group, in certificates and hellos.
+    pub name: String,
+    /// The dead-band of advertised RTTs, 1 ms to 100 ms.
+    pub rtt_tolerance: Duration,
+    /// Hashes of the must-match settings, by name ("rtt_tolerance", "sites", "services", "vservers", "domains", "monitors").
+    /// The same on every node and version that means the same.
+    pub must_match: Vec<(String, u64)>,
+    /// One hash over all of `must_match`.
+    pub hash: u64,
+}
+
+/// A data centre.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// Its name.
+    pub name: SiteName,
+}
+
+/// A `gslb-dns` process of the group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Site and node.
+    pub id: NodeId,
+    /// The site's index.
+    pub site: SiteIndex,
+    /// Where peers dial it.
+    pub mep: SocketAddr,
+}
+
+/// A health check that services name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Monitor {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub kind: MonitorKind,
+    /// From one check to the next.
+    pub interval: Duration,
+    /// How long one check may take; less than the interval.
+    pub timeout: Duration,
+    /// Passes in a row that bring a service up.
+    pub rise: u32,
+    /// Failures in a row that take it down.
+    pub fall: u32,
+}
+
+/// What a monitor does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MonitorKind {
+    /// ICMP echo.
+    Ping,
+    /// TCP connect.
+    Tcp,
+    /// HTTP/1.1 GET.
+    Http {
+        /// Origin-form target.
+        path: String,
+        /// Host field; the service's address if empty.
+        host: String,
+        /// Status codes that pass; any 2xx if empty.
+        expect: Vec<u16>,
+    },
+}
+
+/// One address that can be answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Service {
+    /// Its name.
+    pub name: ServiceName,
+    /// The site it stands in.
+    pub site: SiteIndex,
+    /// What is answered.
+    pub address: IpAddr,
+    /// What monitors connect to.
+    pub port: u16,
+    /// Indices into [`Config::monitors`]. Without one the service is always up.
+    pub monitors: Vec<usize>,
+    /// Whether it may be answered at all.
+    pub enabled: bool,
+}
+
+/// The policy behind GSLB domains.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Vserver {
+    /// Its name.
+    pub name: VserverName,
+    /// How the site is chosen.
+    pub method: GslbMethod,
+    /// How the site is chosen while `method` can't say: never [`GslbMethod::Rtt`].
+    pub backup_method: GslbMethod,
+    /// Sites within best plus this are equal.
+    pub selection_tolerance: Duration,
+    /// How the service is chosen within the site.
+    pub local_method: LbMethod,
+    /// What is answered when every service is down.
+    pub all_down: AllDown,
+    /// The addresses of [`AllDown::BackupIp`].
+    pub backup_ip: Vec<IpAddr>,
+    /// Whether queries that find no RTT yet are dropped rather than answered by the backup method.
+    pub drop_ldns_requests: bool,
+    /// The bound services, in order.
+    pub bindings: Vec<Binding>,
+}
+
+/// A service bound to a virtual server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Binding {
+    /// Index into [`Config::services`].
+    pub service: usize,
+    /// Its share.
+    pub weight: Weight,
+}
+
+/// A name answered by selection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Domain {
+    /// The owner, lower case, absolute.
+    pub name: Name,
+    /// Index into [`Config::zones`]: the deepest zone that holds the name.
+    pub zone: usize,
+    /// Index into [`Config::vservers`].
+    pub vserver: usize,
+    /// TTL of its answers, seconds.
+    pub ttl: u32,
+}
+
+/// A zone this node is authoritative for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Zone {
+    /// The apex, lower case, absolute.
+    pub origin: Name,
+    /// All static records, the SOA among them exactly once.
+    pub records: Vec<ZoneRecord>,
+}
+
+/// One static record, of any type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ZoneRecord {
+    /// The owner, absolute, in the case of the text.
+    pub owner: Name,
+    /// TYPE.
+    pub rtype: u16,
+    /// Seconds, at most 2^31-1 (RFC 2181 section 8). The same for the whole RRset.
+    pub ttl: u32,
+    /// RDATA in wire form, names in it uncompressed.
+    pub rdata: Vec<u8>,
+}

@@ -1,0 +1,12 @@
+//! One whole node without sockets or clocks: RTT table, health, decide, answer. Pure.
+
+mod counters;
+pub mod decide;
+pub mod dns;
+mod published;
+mod table;
+
+pub use counters::{DnsCounters, DnsCounts};
+pub use decide::{Client, Decision, Family, Reason, Turn, decide};
+pub use published::{MonitorView, Published, ServiceView, Shared, SiteView, Turns, VserverTurns};
+pub use table::{Cell, Confirmed, Row, RttTable};

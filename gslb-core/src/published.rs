@@ -1,0 +1,140 @@
+//! What a query and the admin API may read: everything the node task publishes.
+//!
+//! `Published` is small and replaced whole; the RTT table is big and changed in place. The node task writes both, everybody
+//! else only reads; the turns and the counters are atomics that the DNS threads themselves move.
+
+use crate::counters::DnsCounters;
+use crate::dns::Zones;
+use crate::table::{Confirmed, RttTable};
+use arc_swap::ArcSwap;
+use config::Config;
+use gslb_types::{Rtt, ServiceState, Timestamp};
+use mep_core::PeerStatus;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One consistent state of the node, as seen by queries and by the admin API.
+pub struct Published {
+    /// Counts publications.
+    pub generation: u64,
+    /// The configuration it was made from.
+    pub config: Arc<Config>,
+    /// Names to answers.
+    pub zones: Arc<Zones>,
+    /// By index into [`Config::services`].
+    pub services: Vec<ServiceView>,
+    /// By [`gslb_types::SiteIndex`].
+    pub sites: Vec<SiteView>,
+    /// The other nodes of the group, in the order of the configuration.
+    pub peers: Vec<PeerStatus>,
+    /// Probes and table of this node.
+    pub probing: probes_core::ProberStats,
+}
+
+/// A service as this node judges it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceView {
+    /// What decisions use.
+    pub state: ServiceState,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why, in words for an operator.
+    pub reason: String,
+    /// Whether it was up the last time any service of its virtual servers was (for `all_down = "last_good"`).
+    pub last_good: bool,
+    /// Mean response time of its monitors; `None` until measured.
+    pub response_time: Option<Rtt>,
+    /// Its monitors, for services of this site.
+    pub monitors: Vec<MonitorView>,
+}
+
+/// A monitor bound to a service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MonitorView {
+    /// The monitor's name.
+    pub name: String,
+    /// Whether it passes; `None` until the first verdict.
+    pub passing: Option<bool>,
+    /// What the last check saw, in words for an operator.
+    pub last: String,
+    /// Response time of the last passed check.
+    pub response_time: Option<Rtt>,
+}
+
+/// A site as this node sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteView {
+    /// Whether it is this node's own site, or a session with one of its nodes stands.
+    pub connected: bool,
+    /// What confirms the site's values; `None` for the own site, whose values confirm themselves, and before the first word.
+    pub confirmed: Option<Confirmed>,
+}
+
+/// Everything the DNS threads and the admin API hold of the node.
+pub struct Shared {
+    /// The current state.
+    pub published: ArcSwap<Published>,
+    /// The RTT table.
+    pub rtts: RttTable,
+    /// Round-robin positions.
+    pub turns: Turns,
+    /// What the DNS side counted.
+    pub dns: DnsCounters,
+}
+
+/// Round-robin positions of all virtual servers.
+pub struct Turns(Vec<[VserverTurns; 2]>);
+
+impl Turns {
+    /// Positions for that many virtual servers, all at the start.
+    pub fn new(vservers: usize) -> Self {
+        Turns((0..vservers).map(|_| Default::default()).collect())
+    }
+
+    /// The positions of a virtual server for one address family: A and AAAA queries come in pairs, and one common counter
+    /// would give every A the even turns.
+    pub fn of(&self, vserver: usize, v6: bool) -> Option<&VserverTurns> {
+        self.0.get(vserver).map(|pair| &pair[usize::from(v6)])
+    }
+}
+
+/// Round-robin positions of one virtual server and address family.
+#[derive(Default)]
+pub struct VserverTurns {
+    round: AtomicU64,
+    /// Index of the service answered last, plus 1; 0 before the first.
+    last: AtomicU64,
+}
+
+impl VserverTurns {
+    /// The position for the next decision.
+    pub fn look(&self) -> crate::Turn {
+        crate::Turn {
+            round: self.round.load(Ordering::Relaxed),
+            last: usize::try_from(self.last.load(Ordering::Relaxed)).ok().and_then(|l| l.checked_sub(1)),
+        }
+    }
+
+    /// Takes one turn: like [`VserverTurns::look`], but two threads never take the same round.
+    pub fn take(&self) -> crate::Turn {
+        let turn = self.look();
+        crate::Turn { round: self.round.fetch_add(1, Ordering::Relaxed), ..turn }
+    }
+
+    /// Notes the service that was answered.
+    pub fn answered(&self, service: usize) {
+        self.last.store(service as u64 + 1, Ordering::Relaxed);
+    }
+}
+
+impl Published {
+    /// The services of a virtual server that have an address of this family, as (position in the bindings, service index).
+    pub fn candidates(&self, vserver: usize, v6: bool) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let bindings = self.config.vservers.get(vserver).map(|v| v.bindings.as_slice()).unwrap_or_default();
+        bindings.iter().enumerate().filter_map(move |(position, b)| {
+            let service = self.config.services.get(b.service)?;
+            (matches!(service.address, IpAddr::V6(_)) == v6).then_some((position, b.service))
+        })
+    }
+}

@@ -1,0 +1,2 @@
+//! The node.
+fn main() {}

@@ -1,0 +1,21 @@
+//! The words everyone speaks: time, round-trip times, names, states and methods.
+//!
+//! Nothing here decides anything. Every other crate may use this one, and this one uses none of them.
+
+mod ldns;
+mod method;
+mod name;
+mod rtt;
+mod state;
+mod time;
+mod timers;
+
+pub use ldns::{Ldns, LdnsMasks};
+pub use method::{AllDown, GslbMethod, LbMethod, ProbeKind, Weight, WeightError};
+pub use name::{
+    MAX_SITES, NameError, NodeId, NodeName, ServiceName, SiteIndex, SiteName, VserverName, ZoneName,
+};
+pub use rtt::{Reach, Rtt};
+pub use state::ServiceState;
+pub use time::Timestamp;
+pub use timers::Timers;

@@ -1,0 +1,1 @@
+//! Choosing a service within a site. Pure.

@@ -1,0 +1,6 @@
+//! The metric exchange protocol: sessions, frames, outbox. Pure.
+
+pub mod carrier;
+mod status;
+
+pub use status::{PeerState, PeerStatus};

@@ -1,0 +1,1 @@
+//! Carries MEP frames over QUIC with mutual TLS; certificates.

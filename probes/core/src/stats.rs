@@ -1,0 +1,30 @@
+//! What the prober counted.
+
+/// Numbers since the node started, and gauges of the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProberStats {
+    /// LDNS with an entry.
+    pub ldns: usize,
+    /// Of these, with at least one sample: protected from eviction by newcomers.
+    pub proven: usize,
+    /// Probes sent, by kind: ping, dns-udp, dns-tcp.
+    pub sent: [u64; 3],
+    /// Samples, by kind.
+    pub samples: [u64; 3],
+    /// Probes that timed out.
+    pub timeouts: u64,
+    /// Replies to no probe that is awaited.
+    pub late: u64,
+    /// ICMP errors from routers, which are no samples.
+    pub router_errors: u64,
+    /// Probes that could not be sent.
+    pub send_failed: u64,
+    /// Rounds put off because a budget was used up.
+    pub over_budget: u64,
+    /// Entries pushed out by newcomers.
+    pub evicted: u64,
+    /// Newcomers turned away because the table was full of proven ones.
+    pub turned_away: u64,
+    /// Whether ICMP is permitted; `None` until the first ping.
+    pub icmp_permitted: Option<bool>,
+}

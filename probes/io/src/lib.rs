@@ -1,0 +1,1 @@
+//! Sends probes and checks, stamps the replies, reports. No policy.
