@@ -186,8 +186,8 @@ pub struct SiteIndex(u8);
 
 impl SiteIndex {
     /// The index, if it is below [`MAX_SITES`].
-    pub fn new(index: usize) -> Option<Self> {
-        u8::try_from(index).ok().filter(|_| index < MAX_SITES).map(SiteIndex)
+    pub const fn new(index: usize) -> Option<Self> {
+        if index < MAX_SITES { Some(SiteIndex(index as u8)) } else { None }
     }
 
     /// As an index into tables.
