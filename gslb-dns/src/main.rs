@@ -1,2 +1,6 @@
-//! The node.
+//! `gslb-dns`: the GSLB DNS server, one process per node.
+
+mod clock;
+mod listen;
+
 fn main() {}

@@ -1,0 +1,85 @@
+//! DNS listeners: sockets, threads and framing around the one function `gslb_core::dns::answer`.
+
+mod registry;
+mod sightings;
+mod tcp;
+mod udp;
+
+pub(crate) use registry::Limits;
+pub(crate) use sightings::{SightingFilter, SightingSender, sighting_channel};
+
+use crate::clock::Clock;
+use config::Dns;
+use gslb_core::Shared;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// What every listener needs to answer.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) clock: Clock,
+    pub(crate) sightings: SightingSender,
+    pub(crate) stop: CancellationToken,
+}
+
+/// A listener that could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} ({transport}): {source}")]
+pub(crate) struct ListenError {
+    address: SocketAddr,
+    transport: &'static str,
+    source: io::Error,
+}
+
+/// Sockets bound and not yet served: everything is bound before anything is answered, UDP and TCP or none.
+pub(crate) struct Listeners {
+    udp: Vec<udp::Bound>,
+    tcp: Vec<std::net::TcpListener>,
+    limits: Limits,
+}
+
+impl Listeners {
+    /// Binds all addresses of the configuration.
+    pub(crate) fn bind(dns: &Dns) -> Result<Self, ListenError> {
+        let mut listeners = Listeners { udp: Vec::new(), tcp: Vec::new(), limits: Limits::of(dns) };
+        for &asked in &dns.listen {
+            let error = |transport| move |source| ListenError { address: asked, transport, source };
+            let tcp = tcp::bind(asked).map_err(error("TCP"))?;
+            // With port 0 both transports must get the same port, as a client expects.
+            let address = tcp.local_addr().map_err(error("TCP"))?;
+            listeners.udp.extend(udp::bind(address, threads(dns), dns.udp_receive_buffer).map_err(error("UDP"))?);
+            listeners.tcp.push(tcp);
+        }
+        Ok(listeners)
+    }
+
+    /// The addresses bound, in the order of the configuration.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.tcp.iter().filter_map(|l| l.local_addr().ok()).collect()
+    }
+
+    /// Starts answering: UDP on threads of its own, TCP on the runtime. All end when `context.stop` is cancelled.
+    pub(crate) fn serve(self, context: &Context, tasks: &mut JoinSet<()>) -> Result<(), io::Error> {
+        for bound in self.udp {
+            let context = context.clone();
+            tasks.spawn_blocking(move || udp::serve(&bound, &context));
+        }
+        let registry = registry::Registry::new(self.limits);
+        for listener in self.tcp {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            tasks.spawn(tcp::serve(listener, registry.clone(), context.clone()));
+        }
+        Ok(())
+    }
+}
+
+fn threads(dns: &Dns) -> usize {
+    match dns.udp_threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    }
+}

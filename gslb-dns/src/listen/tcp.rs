@@ -1,0 +1,177 @@
+//! DNS over TCP (RFC 7766): two-byte lengths, pipelining, reuse, half-close; our own framing, because hickory-server's has no
+//! cap on connections and its accept loop spins when descriptors run out.
+
+use super::registry::{Place, Registry};
+use super::Context;
+use gslb_core::dns::{Transport, answer};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+/// Connections the kernel holds until they are accepted.
+const BACKLOG: i32 = 1024;
+
+/// How long accepting pauses when there is no descriptor left, instead of spinning.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Replies collected before they are written: enough to pipeline, little enough for thousands of connections.
+const WRITE_AT: usize = 16 * 1024;
+
+/// How much is read at once.
+const READ: usize = 4096;
+
+/// Binds and listens.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Accepts until `context.stop` is cancelled. Connections are tasks of their own and end with it.
+pub(crate) async fn serve(listener: TcpListener, registry: Registry, context: Context) {
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            () = context.stop.cancelled() => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, from)) => {
+                    let (place, evicted) = registry.admit(from.ip().to_canonical());
+                    let counters = &context.shared.dns;
+                    counters.connections.fetch_add(1, Ordering::Relaxed);
+                    counters.connections_evicted.fetch_add(u64::from(evicted), Ordering::Relaxed);
+                    let connection = Connection {
+                        stream,
+                        source: from.ip().to_canonical(),
+                        idle: registry.limits().idle,
+                        place,
+                        context: context.clone(),
+                    };
+                    connections.spawn(connection.run());
+                }
+                // Out of descriptors, or the client is gone already: neither may end the listener or spin.
+                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+            },
+        }
+    }
+    connections.shutdown().await;
+}
+
+struct Connection {
+    stream: TcpStream,
+    source: IpAddr,
+    idle: Duration,
+    place: Place,
+    context: Context,
+}
+
+impl Connection {
+    async fn run(mut self) {
+        let close = self.place.close.clone();
+        tokio::select! {
+            () = close.cancelled() => {}
+            // How a stranger's connection ends is nobody's concern.
+            _ = self.talk() => {}
+        }
+    }
+
+    async fn talk(&mut self) -> io::Result<()> {
+        let mut input = Vec::new();
+        let mut chunk = [0; READ];
+        let mut deadline = tokio::time::Instant::now() + self.idle;
+        loop {
+            let read = tokio::time::timeout_at(deadline, self.stream.read(&mut chunk)).await??;
+            let Some(got) = chunk.get(..read).filter(|got| !got.is_empty()) else { break };
+            input.extend_from_slice(got);
+            let (used, answered) = self.answer_all(&input).await?;
+            input.drain(..used);
+            if answered {
+                // Only a whole query counts as activity: a client that trickles bytes is idle (RFC 7766 section 6.2.3).
+                self.place.queried();
+                deadline = tokio::time::Instant::now() + self.idle;
+            }
+        }
+        self.stream.shutdown().await
+    }
+
+    /// Answers every whole message of `input`. Returns how many bytes they took, and whether there was one.
+    async fn answer_all(&mut self, input: &[u8]) -> io::Result<(usize, bool)> {
+        let mut used = 0;
+        let mut answered = false;
+        let mut output = Vec::new();
+        while let Some(message) = message(input.get(used..).unwrap_or_default()) {
+            used += 2 + message.len();
+            answered = true;
+            self.answer(message, &mut output);
+            if output.len() >= WRITE_AT {
+                self.write(&mut output).await?;
+            }
+        }
+        self.write(&mut output).await?;
+        Ok((used, answered))
+    }
+
+    fn answer(&self, request: &[u8], output: &mut Vec<u8>) {
+        let context = &self.context;
+        let now = context.clock.now();
+        let published = context.shared.published.load();
+        REPLY.with_borrow_mut(|buffer| {
+            let answered = answer(&context.shared, &published, request, self.source, Transport::Tcp, now, buffer);
+            if let Some(ldns) = answered.sighting {
+                context.sightings.send(ldns);
+            }
+            if let (Some(reply), Ok(len)) = (buffer.get(..answered.len), u16::try_from(answered.len))
+                && len > 0
+            {
+                output.extend_from_slice(&len.to_be_bytes());
+                output.extend_from_slice(reply);
+            }
+        });
+    }
+
+    /// Writes what is collected. A client that does not read is cut off after the idle time.
+    async fn write(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
+        if !output.is_empty() {
+            timeout(self.idle, self.stream.write_all(output)).await??;
+            output.clear();
+        }
+        Ok(())
+    }
+}
+
+/// The first whole message, without its length.
+fn message(input: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = input.split_first_chunk::<2>()?;
+    rest.get(..usize::from(u16::from_be_bytes(*length)))
+}
+
+thread_local! {
+    /// A reply buffer of each runtime thread, shared by its connections: one each would be 64 KiB a connection.
+    static REPLY: RefCell<Vec<u8>> = RefCell::new(vec![0; usize::from(u16::MAX)]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::message;
+
+    #[test]
+    fn a_message_is_whole_or_absent() {
+        assert_eq!(message(b""), None);
+        assert_eq!(message(b"\0"), None);
+        assert_eq!(message(b"\0\x03ab"), None);
+        assert_eq!(message(b"\0\x03abcd"), Some(&b"abc"[..]));
+        assert_eq!(message(b"\0\0rest"), Some(&b""[..]));
+    }
+}
