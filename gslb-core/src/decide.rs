@@ -12,7 +12,11 @@ use crate::published::Published;
 use crate::table::Row;
 use arrayvec::ArrayVec;
 use config::Vserver;
-use gslb_types::{AllDown, GslbMethod, LbMethod, MAX_SITES, Reach, Rtt, ServiceState, SiteIndex, Timestamp};
+use gslb_types::{
+    AllDown, GslbMethod, LbMethod, MAX_SITES, Reach, Rtt, ServiceState, SiteIndex, Timestamp, Weight,
+};
+use lb_core::{Candidate, ServiceId};
+use smallvec::SmallVec;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -167,12 +171,11 @@ impl Deciding<'_> {
             Ok(eligible) => eligible,
             Err(verdict) => return verdict,
         };
-        let sites = self.sites(eligible);
-        let chosen = match self.site(&sites, steps) {
-            Ok(chosen) => chosen,
-            Err(verdict) => return verdict,
-        };
-        self.service(chosen, eligible, steps)
+        let contenders = self.contenders(eligible);
+        match self.site(&contenders, steps) {
+            Ok(chosen) => self.service(&contenders, chosen, steps),
+            Err(verdict) => verdict,
+        }
     }
 
     /// The services of the wanted family, as (position in the bindings, index of the service).
@@ -226,70 +229,60 @@ impl Deciding<'_> {
         }
     }
 
-    /// The sites of the eligible services, in configuration order, each with the sum of its services' weights.
-    fn sites(&self, eligible: Eligible) -> Sites {
-        let mut weights = [0u32; MAX_SITES];
-        for (position, service) in self.candidates().filter(|c| self.admits(eligible, c.1)) {
-            let weight = self.policy.bindings.get(position).map_or(1, |b| u32::from(b.weight.get()));
-            if let Some(site) = self.published.config.services.get(service).map(|s| s.site)
-                && let Some(sum) = weights.get_mut(site.get())
-            {
-                *sum += weight;
-            }
-        }
-        weights
-            .iter()
-            .enumerate()
-            .filter(|(_, weight)| **weight > 0)
-            .filter_map(|(index, weight)| Some((SiteIndex::new(index)?, *weight)))
+    /// The eligible services of the family.
+    fn contenders(&self, eligible: Eligible) -> Contenders {
+        self.candidates()
+            .filter(|(_, service)| self.admits(eligible, *service))
+            .filter_map(|(position, service)| {
+                let site = self.published.config.services.get(service)?.site;
+                let id = self.published.services.get(service)?.id;
+                let weight = self.policy.bindings.get(position)?.weight;
+                Some(Contender { position, service, site, id, weight })
+            })
             .collect()
     }
 
-    fn site(&self, sites: &Sites, steps: &mut Steps) -> Result<Chosen, Verdict> {
-        if let [(only, _)] = sites.as_slice() {
-            steps.say(Reason::OnlySite(*only));
-            return Ok(Chosen { site: *only, cycle: 1 });
+    fn site(&self, all: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
+        let first = all.first().ok_or(Verdict::Empty)?.site;
+        if all.iter().all(|c| c.site == first) {
+            steps.say(Reason::OnlySite(first));
+            return Ok(Chosen::site(first));
         }
         match self.policy.method {
-            GslbMethod::Rtt => self.by_rtt(sites, steps),
-            method @ (GslbMethod::RoundRobin | GslbMethod::SourceIpHash) => {
-                self.by_other(method, sites, steps)
-            }
+            GslbMethod::Rtt => self.by_rtt(all, steps),
+            method @ (GslbMethod::RoundRobin | GslbMethod::SourceIpHash) => self.by_other(method, all, steps),
         }
     }
 
-    fn by_rtt(&self, sites: &Sites, steps: &mut Steps) -> Result<Chosen, Verdict> {
+    fn by_rtt(&self, all: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
         let Some(row) = self.row else {
             steps.say(Reason::UnknownLdns);
-            return self.undecided(sites, steps);
+            return self.undecided(all, steps);
         };
-        let reaches: ArrayVec<(SiteIndex, u32, Reach), MAX_SITES> =
-            sites.iter().map(|(site, weight)| (*site, *weight, self.reach(row, *site))).collect();
-        for (site, _, reach) in &reaches {
-            steps.say(Reason::Site(*site, *reach));
+        let sites = Sites::of(all, |site| self.reach(row, site));
+        for (site, reach) in sites.iter() {
+            steps.say(Reason::Site(site, reach));
         }
-        let pending = reaches.iter().any(|(_, _, reach)| *reach == Reach::Pending);
+        let pending = sites.iter().any(|(_, reach)| reach == Reach::Pending);
         if pending && self.now.since(row.first_seen()) < WAIT_FOR_PENDING {
             steps.say(Reason::Waiting);
-            return self.undecided(sites, steps);
+            return self.undecided(all, steps);
         }
-        let known =
-            || reaches.iter().filter_map(|(site, weight, reach)| Some((*site, *weight, reach.rtt()?)));
-        let Some((nearest, _, best)) = known().min_by_key(|(site, _, rtt)| (*rtt, *site)) else {
+        let Some((nearest, best)) = sites.nearest() else {
             steps.say(Reason::NoRtt);
-            return self.by_other(self.policy.backup_method, sites, steps);
+            return self.by_other(self.policy.backup_method, all, steps);
         };
         steps.say(Reason::Nearest(nearest, best));
-        let equal: Sites = known()
-            .filter(|(_, _, rtt)| !rtt.differs(best, self.policy.selection_tolerance))
-            .map(|(site, weight, _)| (site, weight))
-            .collect();
-        if let [(site, _)] = equal.as_slice() {
-            steps.say(Reason::Chosen(*site, GslbMethod::Rtt));
-            return Ok(Chosen { site: *site, cycle: 1 });
-        }
-        steps.say(Reason::Equal(equal.len()));
-        let chosen = self.in_turn(&equal, steps);
+        let is_equal =
+            |reach: Reach| reach.rtt().is_some_and(|rtt| !rtt.differs(best, self.policy.selection_tolerance));
+        let count = sites.iter().filter(|(_, reach)| is_equal(*reach)).count();
+        let chosen = if count > 1 {
+            steps.say(Reason::Equal(count));
+            let equal: Contenders = all.iter().copied().filter(|c| is_equal(sites.reach(c.site))).collect();
+            self.in_turn(&equal, steps)?
+        } else {
+            Chosen::site(nearest)
+        };
         steps.say(Reason::Chosen(chosen.site, GslbMethod::Rtt));
         Ok(chosen)
     }
@@ -300,89 +293,135 @@ impl Deciding<'_> {
     }
 
     /// The RTTs are still being measured: the backup method, or silence where that is configured.
-    fn undecided(&self, sites: &Sites, steps: &mut Steps) -> Result<Chosen, Verdict> {
+    fn undecided(&self, all: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
         if self.policy.drop_ldns_requests {
             steps.say(Reason::Dropped);
             return Err(Verdict::Drop);
         }
-        self.by_other(self.policy.backup_method, sites, steps)
+        self.by_other(self.policy.backup_method, all, steps)
     }
 
-    fn by_other(&self, method: GslbMethod, sites: &Sites, steps: &mut Steps) -> Result<Chosen, Verdict> {
+    fn by_other(&self, method: GslbMethod, all: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
         let chosen = match method {
-            GslbMethod::SourceIpHash => self.by_hash(sites),
+            GslbMethod::SourceIpHash => self.by_hash(all)?,
             // A backup method is never `rtt` (config refuses it).
-            GslbMethod::RoundRobin | GslbMethod::Rtt => self.in_turn(sites, steps),
+            GslbMethod::RoundRobin | GslbMethod::Rtt => self.in_turn(all, steps)?,
         };
         steps.say(Reason::Chosen(chosen.site, method));
         Ok(chosen)
     }
 
-    /// Each site as often in a cycle as its weight says.
-    fn in_turn(&self, sites: &Sites, steps: &mut Steps) -> Chosen {
+    /// Each service as often in a cycle as its weight says, and so each site as often as its services together.
+    fn in_turn(&self, contenders: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
         steps.took_turn = true;
-        let cycle = sites.iter().map(|(_, weight)| u64::from(*weight)).sum::<u64>().max(1);
-        let weights: ArrayVec<u32, MAX_SITES> = sites.iter().map(|(_, weight)| *weight).collect();
-        let place = usize::try_from(self.turn.round % cycle).unwrap_or(0) % weights.len().max(1);
-        Chosen { site: sites.get(place).or(sites.first()).map_or(FIRST_SITE, |(site, _)| *site), cycle }
+        let whose =
+            lb_core::turn(contenders, |c| c.weight, self.turn.round).and_then(|index| contenders.get(index));
+        let whose = whose.ok_or(Verdict::Empty)?;
+        let cycle = contenders.iter().map(|c| u64::from(c.weight.get())).sum::<u64>().max(1);
+        Ok(Chosen { site: whose.site, by_turn: Some(whose.service), local_round: self.turn.round / cycle })
     }
 
-    fn by_hash(&self, sites: &Sites) -> Chosen {
-        let names = sites.iter().filter_map(|(site, weight)| {
-            let name = self.published.config.sites.get(site.get())?.name.as_str();
-            Some((*site, u64::from(*weight) + name.len() as u64))
-        });
-        let best = names.max_by(|a, b| a.1.cmp(&b.1).then(b.0.cmp(&a.0)));
-        Chosen { site: best.map_or(FIRST_SITE, |(site, _)| site), cycle: 1 }
+    fn by_hash(&self, contenders: &[Contender]) -> Result<Chosen, Verdict> {
+        let whose = lb_core::rendezvous(contenders, |c| (c.id, c.weight), self.client.ldns);
+        let whose = whose.and_then(|index| contenders.get(index)).ok_or(Verdict::Empty)?;
+        Ok(Chosen::site(whose.site))
     }
 
-    fn service(&self, chosen: Chosen, eligible: Eligible, steps: &mut Steps) -> Verdict {
-        let here = || {
-            self.candidates().filter(|(_, service)| {
-                self.admits(eligible, *service)
-                    && self.published.config.services.get(*service).is_some_and(|s| s.site == chosen.site)
-            })
-        };
-        let mut all = here();
-        match (all.next(), all.next()) {
-            (None, _) => Verdict::Empty,
-            (Some((_, only)), None) => {
-                steps.say(Reason::OnlyService(only));
-                Verdict::Service(only)
+    fn service(&self, all: &[Contender], chosen: Chosen, steps: &mut Steps) -> Verdict {
+        let here: Contenders = all.iter().copied().filter(|c| c.site == chosen.site).collect();
+        match here.as_slice() {
+            [] => Verdict::Empty,
+            [only] => {
+                steps.say(Reason::OnlyService(only.service));
+                Verdict::Service(only.service)
             }
-            (Some((_, first)), Some(_)) => {
-                let service = self.local(here(), chosen, steps).unwrap_or(first);
+            several => {
+                let service = self.local(several, chosen, steps);
                 steps.say(Reason::Service(service, self.policy.local_method));
                 Verdict::Service(service)
             }
         }
     }
+
+    fn local(&self, here: &[Contender], chosen: Chosen, steps: &mut Steps) -> usize {
+        let method = self.policy.local_method;
+        if let (LbMethod::RoundRobin, Some(service)) = (method, chosen.by_turn) {
+            return service; // Round robin over sites and services alike: its turn it was.
+        }
+        let candidates: SmallVec<[Candidate; INLINE]> = here.iter().map(|c| self.candidate(c)).collect();
+        let pointer = self.turn.last.and_then(|last| self.candidates().find(|c| c.1 == last)).map(|c| c.0);
+        let round = if chosen.by_turn.is_some() { chosen.local_round } else { self.turn.round };
+        let choice = lb_core::choose(method, &candidates, pointer, round, self.client.ldns);
+        steps.took_turn |= choice.is_some_and(|c| c.took_turn);
+        choice.and_then(|c| here.get(c.index)).or(here.first()).map_or(0, |c| c.service)
+    }
+
+    /// What the local methods know of a service whose traffic does not pass through this node: its response time.
+    fn candidate(&self, contender: &Contender) -> Candidate {
+        let response_time =
+            self.published.services.get(contender.service).and_then(|view| view.response_time);
+        Candidate { response_time, ..Candidate::new(contender.position, contender.id, contender.weight) }
+    }
 }
 
-/// Eligible sites with their weights, in configuration order.
-type Sites = ArrayVec<(SiteIndex, u32), MAX_SITES>;
+/// How many services a virtual server may have before a decision needs the heap.
+const INLINE: usize = 16;
 
-/// A chosen site, and how many rounds make one cycle over the sites: the local level's round moves on once a cycle, so that
-/// the two levels do not march in step.
+type Contenders = SmallVec<[Contender; INLINE]>;
+
+/// An eligible service.
+#[derive(Clone, Copy)]
+struct Contender {
+    position: usize,
+    service: usize,
+    site: SiteIndex,
+    id: ServiceId,
+    weight: Weight,
+}
+
+/// The sites of the contenders, in configuration order, with what is known of each.
+struct Sites([Option<Reach>; MAX_SITES]);
+
+impl Sites {
+    fn of(contenders: &[Contender], reach: impl Fn(SiteIndex) -> Reach) -> Self {
+        let mut sites = [None; MAX_SITES];
+        for contender in contenders {
+            if let Some(place) = sites.get_mut(contender.site.get())
+                && place.is_none()
+            {
+                *place = Some(reach(contender.site));
+            }
+        }
+        Sites(sites)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (SiteIndex, Reach)> + '_ {
+        self.0.iter().enumerate().filter_map(|(index, reach)| Some((SiteIndex::new(index)?, (*reach)?)))
+    }
+
+    fn reach(&self, site: SiteIndex) -> Reach {
+        self.0.get(site.get()).copied().flatten().unwrap_or_default()
+    }
+
+    fn nearest(&self) -> Option<(SiteIndex, Rtt)> {
+        self.iter()
+            .filter_map(|(site, reach)| Some((site, reach.rtt()?)))
+            .min_by_key(|(site, rtt)| (*rtt, *site))
+    }
+}
+
+/// A chosen site.
 #[derive(Clone, Copy)]
 struct Chosen {
     site: SiteIndex,
-    cycle: u64,
+    /// The service whose turn chose the site.
+    by_turn: Option<usize>,
+    /// The round for the local level: it moves on once a cycle, so that the two levels do not march in step.
+    local_round: u64,
 }
 
-const FIRST_SITE: SiteIndex = match SiteIndex::new(0) {
-    Some(first) => first,
-    None => unreachable!(),
-};
-
-impl Deciding<'_> {
-    fn local(
-        &self,
-        mut here: impl Iterator<Item = (usize, usize)>,
-        chosen: Chosen,
-        _steps: &mut Steps,
-    ) -> Option<usize> {
-        let _ = chosen.cycle;
-        here.next().map(|(_, s)| s)
+impl Chosen {
+    fn site(site: SiteIndex) -> Self {
+        Chosen { site, by_turn: None, local_round: 0 }
     }
 }

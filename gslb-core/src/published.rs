@@ -35,6 +35,8 @@ pub struct Published {
 /// A service as this node judges it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceView {
+    /// What source-IP hash knows it by.
+    pub id: lb_core::ServiceId,
     /// What decisions use.
     pub state: ServiceState,
     /// Since when.
