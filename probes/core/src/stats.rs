@@ -5,7 +5,8 @@
 pub struct ProberStats {
     /// LDNS with an entry.
     pub ldns: usize,
-    /// Of these, with at least one sample: protected from eviction by newcomers.
+    /// Of these, protected from eviction by newcomers: with a sample, or having asked in two different seconds and not yet
+    /// been found unreachable.
     pub proven: usize,
     /// Probes sent, by kind: ping, dns-udp, dns-tcp.
     pub sent: [u64; 3],
@@ -13,18 +14,20 @@ pub struct ProberStats {
     pub samples: [u64; 3],
     /// Probes that timed out.
     pub timeouts: u64,
+    /// Of these, probes the sender never reported: it is dead, or far behind (faults I-57).
+    pub overdue: u64,
     /// Replies to no probe that is awaited.
     pub late: u64,
     /// ICMP errors from routers, which are no samples.
     pub router_errors: u64,
     /// Probes that could not be sent.
     pub send_failed: u64,
-    /// Rounds put off because a budget was used up.
+    /// Probes put off because a budget was used up.
     pub over_budget: u64,
     /// Entries pushed out by newcomers.
     pub evicted: u64,
     /// Newcomers turned away because the table was full of proven ones.
     pub turned_away: u64,
-    /// Whether ICMP is permitted; `None` until the first ping.
+    /// Whether ICMP is permitted, for IPv4 and IPv6 both; `None` until the first ping.
     pub icmp_permitted: Option<bool>,
 }
