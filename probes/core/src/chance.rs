@@ -1,6 +1,7 @@
 //! What is drawn by lot: jitter, and where the numbering of probes starts.
 
 use crate::wire::ProbeId;
+use gslb_types::Timestamp;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 use std::time::Duration;
@@ -22,6 +23,16 @@ impl Chance {
     /// A duration of 0 to `most`, in microseconds; beyond an hour it is cut off there.
     pub(crate) fn within(&mut self, most: Duration) -> Duration {
         Duration::from_micros(u64::from(self.up_to(u32::try_from(most.as_micros()).unwrap_or(u32::MAX))))
+    }
+
+    /// When the turn that follows the one begun at `started` begins: a whole number of periods later, the first that lies
+    /// in the future, plus up to a twentieth of one. So nothing happens more often than its period, nothing is made up for
+    /// after a sleep (reliability R13), and what began together drifts apart (faults I-39).
+    pub(crate) fn next_turn(&mut self, now: Timestamp, started: Timestamp, period: Duration) -> Timestamp {
+        let period = period.max(Duration::from_millis(1));
+        let passed = now.since(started).as_micros() / period.as_micros();
+        let periods = u32::try_from(passed).unwrap_or(u32::MAX).saturating_add(1);
+        started + period.saturating_mul(periods) + self.within(period / 20)
     }
 }
 
@@ -57,6 +68,17 @@ mod tests {
         assert!((0..=3).all(|n| drawn.contains(&n)) && drawn.iter().all(|n| *n <= 3));
         assert_eq!(chance.up_to(0), 0);
         assert!(chance.within(Duration::MAX) <= Duration::from_secs(4295));
+    }
+
+    #[test]
+    fn the_next_turn_is_a_period_later_and_skips_what_was_slept_through() {
+        let at = |ms: u64| Timestamp::from_micros(ms * 1000);
+        let mut chance = Chance::new(1);
+        for (now, earliest) in [(10, 5010), (5009, 5010), (5010, 10_010), (3_600_000, 3_600_010)] {
+            let next = chance.next_turn(at(now), at(10), Duration::from_secs(5));
+            assert!(next >= at(earliest) && next <= at(earliest + 250), "{next:?} at {now}");
+        }
+        assert!(chance.next_turn(at(7), at(7), Duration::ZERO) > at(7));
     }
 
     #[test]

@@ -158,16 +158,13 @@ impl Prober {
         self.schedule_round(now, index);
     }
 
-    /// Sets the next round: the first whole number of periods after the start of this one, so that an LDNS is never probed
-    /// more often than its interval, plus up to a twentieth by lot, so that rounds do not fall into step (faults I-39).
+    /// Sets the next round: never sooner after this one's start than its period.
     pub(super) fn schedule_round(&mut self, now: Timestamp, index: u32) {
         let Some(entry) = self.table.get_mut(index) else { return };
         entry.tried = Kinds::default();
         entry.unanswered = false;
-        let period = self.settings.period(entry.failed_rounds).max(PAUSE);
-        let passed = now.since(entry.started).as_micros() / period.as_micros();
-        let periods = u32::try_from(passed).unwrap_or(u32::MAX).saturating_add(1);
-        let due = entry.started + period.saturating_mul(periods) + self.chance.within(period / 20);
+        let period = self.settings.period(entry.failed_rounds);
+        let due = self.chance.next_turn(now, entry.started, period);
         entry.phase = Phase::Due(due);
         self.enqueue(index);
     }
