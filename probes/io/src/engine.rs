@@ -1,0 +1,218 @@
+//! Requests in, replies out, and how many are under way.
+
+use crate::check::check;
+use crate::icmp::{Icmp, IcmpSockets, Pinged};
+use crate::local::{Settings, can_bind};
+use crate::tcp::dns_tcp;
+use crate::udp::dns_udp;
+use gslb_types::ProbeKind;
+use probes_core::wire::{CheckOutcome, CheckReply, CheckRequest, ProbeOutcome, ProbeReply, ProbeRequest};
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// What is asked of this crate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A probe towards an LDNS.
+    Probe(ProbeRequest),
+    /// A check of a service.
+    Check(CheckRequest),
+}
+
+/// What it reports: exactly one per request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To a [`Request::Probe`].
+    Probe(ProbeReply),
+    /// To a [`Request::Check`].
+    Check(CheckReply),
+}
+
+/// Why sending can't start. Nothing is open and nothing runs.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// A configured source is not an address of this host (faults I-41).
+    #[error("probe source {address} is not an address of this host ({reason}); see `ip address`")]
+    Source {
+        /// The configured address.
+        address: IpAddr,
+        /// What the system says to it.
+        reason: io::Error,
+    },
+    /// The number of probes under way is zero, or beyond what a semaphore counts.
+    #[error("{0} probes under way at most: must be between 1 and {max}", max = Semaphore::MAX_PERMITS)]
+    InFlight(usize),
+}
+
+/// The running sender of probes and checks.
+#[derive(Debug)]
+pub struct ProbeIo {
+    icmp: IcmpSockets,
+    tasks: JoinSet<()>,
+}
+
+impl ProbeIo {
+    /// Starts it, within a runtime with I/O and time. Sockets for ping are opened here, so privileges may be dropped after.
+    ///
+    /// Every request gets one reply, within its timeout and a little. Beyond [`Settings::in_flight`] it comes at once:
+    /// a probe was not sent, a check says nothing about its service. It runs until `cancel` (what is under way then gets
+    /// no reply) or until the sender of requests is dropped (what is under way is finished).
+    ///
+    /// Both channels may be full: replies wait, and with as many waiting as may be under way no request is taken until
+    /// some are read. The owner must therefore not wait for room for a request without reading replies meanwhile.
+    pub fn start(
+        settings: Settings,
+        requests: mpsc::Receiver<Request>,
+        replies: mpsc::Sender<Reply>,
+        cancel: &CancellationToken,
+    ) -> Result<Self, StartError> {
+        for address in settings.sources() {
+            can_bind(address).map_err(|reason| StartError::Source { address, reason })?;
+        }
+        if !(1..=Semaphore::MAX_PERMITS).contains(&settings.in_flight) {
+            return Err(StartError::InFlight(settings.in_flight));
+        }
+        let (icmp, cancel) = (Icmp::open(&settings), cancel.child_token());
+        let (sockets, mut tasks) = (icmp.sockets(), JoinSet::new());
+        for echo in icmp.open_sockets() {
+            tasks.spawn(echo.run(cancel.clone()));
+        }
+        let engine = Engine {
+            sender: Arc::new(Sender { settings, icmp }),
+            probes: Arc::new(Semaphore::new(settings.in_flight)),
+            checks: Arc::new(Semaphore::new(settings.in_flight)),
+            running: JoinSet::new(),
+            refused: VecDeque::new(),
+            replies,
+            _stops_the_others: cancel.clone().drop_guard(),
+        };
+        tasks.spawn(async move {
+            cancel.run_until_cancelled(engine.run(requests)).await;
+        });
+        Ok(ProbeIo { icmp: sockets, tasks })
+    }
+
+    /// What pings are sent by.
+    pub fn icmp(&self) -> IcmpSockets {
+        self.icmp
+    }
+
+    /// Waits until it has stopped.
+    pub async fn join(mut self) {
+        while let Some(ended) = self.tasks.join_next().await {
+            complain_of_panic(ended);
+        }
+    }
+}
+
+/// Takes requests and keeps count.
+struct Engine {
+    sender: Arc<Sender>,
+    probes: Arc<Semaphore>,
+    checks: Arc<Semaphore>,
+    running: JoinSet<()>,
+    /// Replies to requests that were too many.
+    refused: VecDeque<Reply>,
+    replies: mpsc::Sender<Reply>,
+    _stops_the_others: DropGuard,
+}
+
+impl Engine {
+    async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        let (most_refused, replies) = (self.sender.settings.in_flight, self.replies.clone());
+        let mut is_open = true;
+        loop {
+            tokio::select! {
+                request = requests.recv(), if is_open && self.refused.len() < most_refused => match request {
+                    Some(request) => self.take(request),
+                    None => is_open = false,
+                },
+                room = replies.reserve(), if !self.refused.is_empty() => match (room, self.refused.pop_front()) {
+                    (Ok(room), Some(reply)) => room.send(reply),
+                    _ => return,
+                },
+                Some(ended) = self.running.join_next() => complain_of_panic(ended),
+                else => return,
+            }
+        }
+    }
+
+    fn take(&mut self, request: Request) {
+        let slots = match &request {
+            Request::Probe(_) => &self.probes,
+            Request::Check(_) => &self.checks,
+        };
+        match Arc::clone(slots).try_acquire_owned() {
+            Ok(slot) => {
+                let (sender, replies) = (Arc::clone(&self.sender), self.replies.clone());
+                self.running.spawn(serve(sender, request, replies, slot));
+            }
+            Err(_) => self.refused.push_back(refuse(&request)),
+        }
+    }
+}
+
+async fn serve(
+    sender: Arc<Sender>,
+    request: Request,
+    replies: mpsc::Sender<Reply>,
+    _slot: OwnedSemaphorePermit,
+) {
+    let reply = match request {
+        Request::Probe(ProbeRequest { id, target, kind, timeout: limit }) => {
+            let outcome = timeout(limit, sender.probe(target.to_canonical(), kind)).await;
+            Reply::Probe(ProbeReply { id, outcome: outcome.unwrap_or(ProbeOutcome::TimedOut) })
+        }
+        Request::Check(CheckRequest { id, check: what, target, timeout: limit }) => {
+            Reply::Check(CheckReply { id, outcome: check(&sender, what, target, limit).await })
+        }
+    };
+    // An owner that is gone needs no reply.
+    let _ = replies.send(reply).await;
+}
+
+fn refuse(request: &Request) -> Reply {
+    match request {
+        Request::Probe(probe) => Reply::Probe(ProbeReply { id: probe.id, outcome: ProbeOutcome::SendFailed }),
+        Request::Check(check) => {
+            Reply::Check(CheckReply { id: check.id, outcome: CheckOutcome::NotPermitted })
+        }
+    }
+}
+
+fn complain_of_panic(ended: Result<(), JoinError>) {
+    if let Err(e) = ended
+        && e.is_panic()
+    {
+        tracing::error!(reason = %e, "a probe task ended by a panic; please report this");
+    }
+}
+
+/// What it takes to send.
+pub(crate) struct Sender {
+    pub(crate) settings: Settings,
+    pub(crate) icmp: Icmp,
+}
+
+impl Sender {
+    async fn probe(&self, target: IpAddr, kind: ProbeKind) -> ProbeOutcome {
+        match kind {
+            ProbeKind::Ping => match self.icmp.ping(target).await {
+                Pinged::Reply(rtt) => ProbeOutcome::EchoReply(rtt),
+                // A port unreachable too: an echo request has no port, so no host says so of its own accord.
+                Pinged::Error(_) => ProbeOutcome::RouterError,
+                Pinged::NotSent(_) => ProbeOutcome::SendFailed,
+                Pinged::NotPermitted => ProbeOutcome::NotPermitted,
+            },
+            ProbeKind::DnsUdp => dns_udp(&self.settings, target).await,
+            ProbeKind::DnsTcp => dns_tcp(&self.settings, target).await,
+        }
+    }
+}
