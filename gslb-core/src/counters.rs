@@ -53,6 +53,10 @@ counters! {
         badvers,
         /// Replies with rcode SERVFAIL.
         servfail,
+        /// Replies with rcode YXDOMAIN: a DNAME made a name too long.
+        yxdomain,
+        /// Replies with rcode NOTAUTH: signed requests.
+        notauth,
         /// Replies cut short with TC.
         truncated,
         /// Packets left without a reply: shorter than a header, or replies themselves.

@@ -1,0 +1,199 @@
+//! EDNS: the OPT record of a request, and the one of the reply (RFC 6891, RFC 7871, RFC 5001).
+
+/// Bytes of an OPT record without options.
+pub(super) const OPT_BYTES: usize = 11;
+
+const NSID: u16 = 3;
+const CLIENT_SUBNET: u16 = 8;
+const DO: u16 = 0x8000;
+
+/// What the OPT record of a request says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Edns<'a> {
+    /// The largest UDP reply the asker takes; below 512 counts as 512.
+    pub(super) size: u16,
+    /// Only 0 exists.
+    pub(super) version: u8,
+    /// The DO flag, copied into the reply.
+    pub(super) dnssec_ok: bool,
+    /// The client subnet option.
+    pub(super) ecs: Option<ClientSubnet<'a>>,
+    /// Whether the name of this server is asked for.
+    pub(super) nsid: bool,
+}
+
+/// An option that is not what its RFC says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BadOption;
+
+impl<'a> Edns<'a> {
+    /// Reads the fixed fields of an OPT record: its CLASS is the size, its TTL the rest.
+    pub(super) fn fixed(class: u16, ttl: u32) -> Self {
+        let [_, version, flags @ ..] = ttl.to_be_bytes();
+        Edns { size: class, version, dnssec_ok: u16::from_be_bytes(flags) & DO != 0, ecs: None, nsid: false }
+    }
+
+    /// Reads the options. Unknown ones are skipped (RFC 6891 section 6.1.2); of a known one the first counts.
+    pub(super) fn read_options(&mut self, mut rdata: &'a [u8]) -> Result<(), BadOption> {
+        while !rdata.is_empty() {
+            let (&[c0, c1, l0, l1], rest) = rdata.split_first_chunk().ok_or(BadOption)?;
+            let length = usize::from(u16::from_be_bytes([l0, l1]));
+            let (data, rest) = rest.split_at_checked(length).ok_or(BadOption)?;
+            match u16::from_be_bytes([c0, c1]) {
+                CLIENT_SUBNET => {
+                    let subnet = ClientSubnet::read(data)?;
+                    self.ecs.get_or_insert(subnet);
+                }
+                NSID => self.nsid = true,
+                _ => {}
+            }
+            rdata = rest;
+        }
+        Ok(())
+    }
+}
+
+/// A client subnet option that obeys RFC 7871 section 6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClientSubnet<'a>(&'a [u8]);
+
+impl<'a> ClientSubnet<'a> {
+    /// Family 1 or 2, a source prefix that fits it, scope 0, exactly the octets the prefix needs, and no bit beyond it.
+    /// Family 0 stands for "no address" and is taken with prefix 0, as some stubs send it and BIND takes it.
+    fn read(data: &'a [u8]) -> Result<Self, BadOption> {
+        let (&[f0, f1, source, scope], address) = data.split_first_chunk().ok_or(BadOption)?;
+        let bits = match u16::from_be_bytes([f0, f1]) {
+            0 => 0,
+            1 => 32,
+            2 => 128,
+            _ => return Err(BadOption),
+        };
+        let whole = address.len() == usize::from(source).div_ceil(8);
+        if scope != 0 || source > bits || !whole {
+            return Err(BadOption);
+        }
+        let beyond = match source % 8 {
+            0 => 0,
+            used => u8::MAX >> used,
+        };
+        match address.last() {
+            Some(last) if last & beyond != 0 => Err(BadOption),
+            Some(_) | None => Ok(ClientSubnet(data)),
+        }
+    }
+}
+
+/// The OPT record of a reply.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OptReply<'a> {
+    /// This server's own size, never the asker's.
+    pub(super) size: u16,
+    /// The upper eight bits of the response code.
+    pub(super) extended_rcode: u8,
+    /// As in the request.
+    pub(super) dnssec_ok: bool,
+    /// The request's client subnet, to be echoed.
+    pub(super) ecs: Option<ClientSubnet<'a>>,
+    /// The name of this server.
+    pub(super) nsid: Option<&'a [u8]>,
+}
+
+impl OptReply<'_> {
+    /// Its length in bytes.
+    pub(super) fn len(&self) -> usize {
+        OPT_BYTES
+            + self.ecs.map_or(0, |subnet| 4 + subnet.0.len())
+            + self.nsid.map_or(0, |name| 4 + name.len())
+    }
+
+    /// Hands out its bytes piece by piece. The scope is 0: decisions are made by the address of the LDNS, so the answer
+    /// holds for every subnet (RFC 7871 section 7.2.1, faults I-27).
+    pub(super) fn each_piece(&self, mut put: impl FnMut(&[u8])) {
+        let flags = if self.dnssec_ok { DO } else { 0 };
+        put(&[0, 0, 41]);
+        put(&self.size.to_be_bytes());
+        put(&[self.extended_rcode, 0]);
+        put(&flags.to_be_bytes());
+        put(&length(self.len() - OPT_BYTES));
+        if let Some(ClientSubnet(data)) = self.ecs {
+            put(&CLIENT_SUBNET.to_be_bytes());
+            put(&length(data.len()));
+            // The scope is 0 already: a request with another was refused.
+            put(data);
+        }
+        if let Some(name) = self.nsid {
+            put(&NSID.to_be_bytes());
+            put(&length(name.len()));
+            put(name);
+        }
+    }
+}
+
+fn length(bytes: usize) -> [u8; 2] {
+    u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subnet(family: u16, source: u8, scope: u8, address: &[u8]) -> Vec<u8> {
+        [&family.to_be_bytes()[..], &[source, scope], address].concat()
+    }
+
+    #[test]
+    fn a_subnet_has_exactly_the_octets_its_prefix_needs() {
+        for good in [
+            subnet(1, 24, 0, &[198, 51, 100]),
+            subnet(1, 20, 0, &[198, 51, 0x60]),
+            subnet(1, 0, 0, &[]),
+            subnet(1, 32, 0, &[198, 51, 100, 7]),
+            subnet(2, 56, 0, &[0x20, 1, 0xd, 0xb8, 0, 1, 2]),
+            subnet(2, 0, 0, &[]),
+            subnet(2, 128, 0, &[1; 16]),
+            subnet(0, 0, 0, &[]),
+        ] {
+            assert!(ClientSubnet::read(&good).is_ok(), "{good:?}");
+        }
+        for (bad, why) in [
+            (subnet(1, 24, 0, &[198, 51]), "too few octets"),
+            (subnet(1, 24, 0, &[198, 51, 100, 0]), "too many octets"),
+            (subnet(1, 20, 0, &[198, 51, 0x61]), "a bit beyond the prefix"),
+            (subnet(1, 33, 0, &[1, 2, 3, 4, 0]), "longer than an IPv4 address"),
+            (subnet(2, 129, 0, &[1; 17]), "longer than an IPv6 address"),
+            (subnet(3, 24, 0, &[1, 2, 3]), "no such family"),
+            (subnet(0, 8, 0, &[1]), "no family, but an address"),
+            (subnet(1, 24, 24, &[198, 51, 100]), "a scope in a query"),
+            (vec![0, 1, 24], "shorter than its fixed fields"),
+        ] {
+            assert_eq!(ClientSubnet::read(&bad), Err(BadOption), "{why}");
+        }
+    }
+
+    #[test]
+    fn options_that_overrun_the_record_are_refused() {
+        let read = |bytes: &[u8]| Edns::fixed(1232, 0).read_options(bytes);
+        assert_eq!(read(&[]), Ok(()));
+        assert_eq!(read(&[0xfd, 0xe9, 0, 3, 1, 2, 3]), Ok(()), "unknown, and well formed");
+        assert_eq!(read(&[0xfd, 0xe9, 0, 4, 1, 2, 3]), Err(BadOption));
+        assert_eq!(read(&[0xfd, 0xe9, 0]), Err(BadOption));
+    }
+
+    #[test]
+    fn the_record_is_as_long_as_it_says() {
+        let raw = subnet(1, 24, 0, &[198, 51, 100]);
+        let opt = OptReply {
+            size: 1232,
+            extended_rcode: 1,
+            dnssec_ok: true,
+            ecs: ClientSubnet::read(&raw).ok(),
+            nsid: Some(b"fra-1"),
+        };
+        let mut bytes = Vec::new();
+        opt.each_piece(|piece| bytes.extend_from_slice(piece));
+        assert_eq!(bytes.len(), opt.len());
+        assert_eq!(bytes[..11], [0, 0, 41, 4, 0xd0, 1, 0, 0x80, 0, 0, 20]);
+        assert_eq!(bytes[11..22], [0, 8, 0, 7, 0, 1, 24, 0, 198, 51, 100]);
+        assert_eq!(bytes[22..], *b"\0\x03\0\x05fra-1");
+    }
+}

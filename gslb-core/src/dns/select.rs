@@ -1,0 +1,110 @@
+//! A query for a GSLB domain: takes a turn, decides, and says what is to be answered.
+
+use super::resolve::Asked;
+use crate::counters::DnsCounters;
+use crate::decide::{Client, Decision, Family, Reason, Turn, Verdict, decide};
+use config::Vserver;
+use gslb_types::{GslbMethod, Ldns};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a query for a GSLB domain comes to.
+pub(super) struct Selection<'a> {
+    /// TTL of the addresses: the domain's, whatever the services are (faults I-30).
+    pub(super) ttl: u32,
+    /// Whether the LDNS is to be measured.
+    pub(super) wants_rtt: bool,
+    pub(super) selected: Selected<'a>,
+}
+
+/// What is to be answered.
+pub(super) enum Selected<'a> {
+    /// These addresses.
+    Addresses(Addresses<'a>),
+    /// NODATA.
+    Nothing,
+    /// No reply at all.
+    Silence,
+}
+
+/// One service's address, or the backup addresses of the family.
+pub(super) enum Addresses<'a> {
+    One(Option<IpAddr>),
+    Backup(std::slice::Iter<'a, IpAddr>, Family),
+}
+
+impl Iterator for Addresses<'_> {
+    type Item = IpAddr;
+
+    fn next(&mut self) -> Option<IpAddr> {
+        match self {
+            Addresses::One(address) => address.take(),
+            Addresses::Backup(all, family) => all.find(|a| a.is_ipv6() == (*family == Family::V6)).copied(),
+        }
+    }
+}
+
+/// Decides for one query.
+pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Selection<'a> {
+    let config = &*asked.published.config;
+    let nothing = Selection { ttl: 0, wants_rtt: false, selected: Selected::Nothing };
+    let Some(domain) = config.domains.get(domain) else { return nothing };
+    let Some(vserver) = config.vservers.get(domain.vserver) else { return nothing };
+    let decision = take_turn_and_decide(asked, domain.vserver, vserver, family);
+    count(&asked.shared.dns, vserver, &decision);
+    let selected = match decision.verdict {
+        Verdict::Service(service) => match config.services.get(service) {
+            Some(service) => Selected::Addresses(Addresses::One(Some(service.address))),
+            None => Selected::Nothing,
+        },
+        Verdict::BackupIp => Selected::Addresses(Addresses::Backup(vserver.backup_ip.iter(), family)),
+        Verdict::Empty => Selected::Nothing,
+        Verdict::Drop => Selected::Silence,
+    };
+    Selection { ttl: domain.ttl, wants_rtt: wants_rtt(vserver), selected }
+}
+
+/// A turn is taken only by a decision that depends on it, and no two decisions take the same: what was decided on a look is
+/// decided again if another thread has taken that turn meanwhile.
+fn take_turn_and_decide(asked: Asked<'_>, index: usize, vserver: &Vserver, family: Family) -> Decision {
+    let published = asked.published;
+    let client = Client { ldns: asked.source };
+    let row = wants_rtt(vserver)
+        .then(|| asked.shared.rtts.row(Ldns::of(asked.source, published.config.ldns.masks)))
+        .flatten();
+    let decide_on = |turn| decide(index, family, published, row.as_ref(), &client, turn, asked.now);
+    let Some(turns) = asked.shared.turns.of(index, family == Family::V6) else {
+        return decide_on(Turn::default());
+    };
+    let looked = turns.look();
+    let mut decision = decide_on(looked);
+    if decision.took_turn {
+        let taken = turns.take();
+        if taken != looked {
+            decision = decide_on(taken);
+        }
+    }
+    if let Verdict::Service(service) = decision.verdict {
+        turns.answered(service);
+    }
+    decision
+}
+
+fn wants_rtt(vserver: &Vserver) -> bool {
+    vserver.method == GslbMethod::Rtt
+}
+
+fn count(counters: &DnsCounters, vserver: &Vserver, decision: &Decision) {
+    let add = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
+    if decision.verdict == Verdict::Drop {
+        add(&counters.ldns_dropped);
+    }
+    for reason in &decision.reasons {
+        match reason {
+            Reason::AllDown(_) => add(&counters.all_down),
+            Reason::Chosen(_, GslbMethod::Rtt) => add(&counters.by_rtt),
+            Reason::Chosen(_, _) if wants_rtt(vserver) => add(&counters.by_backup),
+            _ => continue,
+        };
+    }
+}
