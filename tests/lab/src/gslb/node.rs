@@ -1,0 +1,119 @@
+//! One running node of the product.
+
+use super::admin::{Answer, get};
+use super::binary::gslb_dns;
+use crate::{Lab, LabError};
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+/// The admin API's default address: each namespace has a loopback of its own.
+const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8053);
+
+/// How long a node may take to be ready, on a busy machine and in a debug build.
+const START: Duration = Duration::from_secs(20);
+
+/// Lines of its log that a failure shows.
+const LOG_TAIL: usize = 40;
+
+/// A `gslb-dns run` on a node of the laboratory. It is killed when dropped.
+pub struct Node<'lab> {
+    lab: &'lab Lab,
+    place: String,
+    id: String,
+    config: PathBuf,
+    log: PathBuf,
+    child: Child,
+}
+
+impl<'lab> Node<'lab> {
+    /// Starts the node that the configuration calls `id` on the laboratory's node `place`.
+    pub fn start(lab: &'lab Lab, place: &str, id: &str, config: &Path) -> Result<Node<'lab>, LabError> {
+        let log = config.with_file_name(format!("{}.log", id.replace('/', "-")));
+        let child = spawn(lab, place, id, config, &log)?;
+        Ok(Node { lab, place: place.to_owned(), id: id.to_owned(), config: config.to_owned(), log, child })
+    }
+
+    /// SITE/NODE.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The laboratory's node it runs on.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Waits until `/ready` says so.
+    ///
+    /// # Panics
+    /// If that takes too long or the process ends; with the end of its log.
+    #[track_caller]
+    pub fn wait_until_ready(&mut self) {
+        let start = std::time::Instant::now();
+        while !self.get("/ready").is_ok_and(|answer| answer.status == 200) {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                panic!("{} ended with {status}:\n{}", self.id, self.log_tail());
+            }
+            assert!(start.elapsed() < START, "{} is not ready:\n{}", self.id, self.log_tail());
+            std::thread::sleep(super::LOOK);
+        }
+    }
+
+    /// GETs a path of its admin API.
+    pub fn get(&self, path: &str) -> io::Result<Answer> {
+        self.lab.in_namespace(&self.place, || get(ADMIN, path)).map_err(io::Error::other)?
+    }
+
+    /// The output of `gslb-dns` with these arguments, on the node's own machine.
+    pub fn cli(&self, arguments: &[&str]) -> Result<String, LabError> {
+        let mut command = self.lab.command(&self.place, gslb_dns()?);
+        let output = command.args(arguments).output().map_err(LabError::system("gslb-dns"))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(LabError::Command { command: format!("gslb-dns {}", arguments.join(" ")), said })
+    }
+
+    /// Kills it as a power cut would.
+    pub fn kill(&mut self) -> io::Result<ExitStatus> {
+        self.child.kill()?;
+        self.child.wait()
+    }
+
+    /// Starts it anew with the same configuration, after [`Node::kill`].
+    pub fn restart(&mut self) -> Result<(), LabError> {
+        self.child = spawn(self.lab, &self.place, &self.id, &self.config, &self.log)?;
+        Ok(())
+    }
+
+    /// The last lines it logged.
+    pub fn log_tail(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        lines.get(lines.len().saturating_sub(LOG_TAIL)..).unwrap_or_default().join("\n")
+    }
+}
+
+impl Drop for Node<'_> {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.kill();
+        if std::thread::panicking() {
+            eprintln!("--- {} logged:\n{}", self.id, self.log_tail());
+        }
+    }
+}
+
+fn spawn(lab: &Lab, place: &str, id: &str, config: &Path, log: &Path) -> Result<Child, LabError> {
+    let open = |log: &Path| File::options().create(true).append(true).open(log);
+    let out = open(log).map_err(LabError::system(log.display().to_string()))?;
+    let err = out.try_clone().map_err(LabError::system(log.display().to_string()))?;
+    let mut command: Command = lab.command(place, gslb_dns()?);
+    command.arg("run").arg(config).args(["--node", id]).stdout(out).stderr(err);
+    command.spawn().map_err(LabError::system(format!("gslb-dns run for {id}")))
+}
