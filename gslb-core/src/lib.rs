@@ -3,10 +3,12 @@
 mod counters;
 pub mod decide;
 pub mod dns;
+pub mod node;
 mod published;
 mod table;
 
 pub use counters::{DnsCounters, DnsCounts};
 pub use decide::{Client, Decision, Family, Reason, Turn, decide};
+pub use node::{Birth, Input, Node, NodeStats, Output};
 pub use published::{MonitorView, Published, ServiceView, Shared, SiteView, Turns, VserverTurns};
 pub use table::{Cell, Confirmed, Row, RttTable};

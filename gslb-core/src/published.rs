@@ -5,11 +5,14 @@
 
 use crate::counters::DnsCounters;
 use crate::dns::Zones;
+use crate::node::NodeStats;
 use crate::table::{Confirmed, RttTable};
 use arc_swap::ArcSwap;
 use config::Config;
 use gslb_types::{Rtt, ServiceState, Timestamp};
-use mep_core::PeerStatus;
+use mep_core::{PeerStatus, Strangers};
+use probes_core::ProberStats;
+use probes_core::monitors::MonitorStats;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Published {
     /// Counts publications.
     pub generation: u64,
+    /// When it was published; the node task renews it every second, so an old one means that the task is stuck.
+    pub at: Timestamp,
     /// The configuration it was made from.
     pub config: Arc<Config>,
     /// Names to answers.
@@ -28,8 +33,14 @@ pub struct Published {
     pub sites: Vec<SiteView>,
     /// The other nodes of the group, in the order of the configuration.
     pub peers: Vec<PeerStatus>,
+    /// Who tried to take part in the metric exchange and may not.
+    pub strangers: Strangers,
     /// Probes and table of this node.
-    pub probing: probes_core::ProberStats,
+    pub probing: ProberStats,
+    /// Checks of this node.
+    pub monitoring: MonitorStats,
+    /// What the node itself counted.
+    pub node: NodeStats,
 }
 
 /// A service as this node judges it.
@@ -83,6 +94,19 @@ pub struct Shared {
     pub turns: Turns,
     /// What the DNS side counted.
     pub dns: DnsCounters,
+}
+
+impl Shared {
+    /// The state at the start: nothing measured, nothing checked. The seed hashes names and addresses: random in production
+    /// (threat T12), fixed in the simulator.
+    pub fn new(config: &Arc<Config>, seed: u64, now: Timestamp) -> Self {
+        Shared {
+            published: ArcSwap::from_pointee(crate::node::at_start(config, Zones::new(config, seed), now)),
+            rtts: RttTable::new(config.sites.len(), seed),
+            turns: Turns::new(config.vservers.len()),
+            dns: DnsCounters::default(),
+        }
+    }
 }
 
 /// Round-robin positions of all virtual servers.

@@ -1,0 +1,225 @@
+//! Which services are up, as this node judges it.
+//!
+//! Services of its own site by their monitors; services of other sites by what those sites' nodes say, for as long as one of
+//! them is heard or was heard within `down_delay` (behaviour 4).
+//!
+//! ```text
+//! own, with monitors:   Learning --verdict--> Up <--> Down
+//! own, without:         Up
+//! other sites':         Learning --word--> as said --silence of all its nodes for down_delay--> Down
+//! disabled in the configuration: Disabled, whatever anybody says
+//! ```
+
+use config::Config;
+use gslb_types::{NodeId, Rtt, ServiceState, SiteIndex, Timers, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The judgement of all services.
+pub(crate) struct Health {
+    config: Arc<Config>,
+    down_delay: Duration,
+    services: Vec<Judged>,
+    /// For each site: the nodes with a session.
+    heard: Vec<BTreeSet<NodeId>>,
+    /// When the silence of a site takes its services down.
+    silence: Timers<SiteIndex>,
+    changes: Vec<Change>,
+}
+
+/// A service and what is thought of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    pub(crate) state: ServiceState,
+    pub(crate) since: Timestamp,
+    pub(crate) reason: String,
+    pub(crate) last_good: bool,
+    pub(crate) response_time: Option<Rtt>,
+    /// What the nodes of its site said last.
+    said: BTreeMap<NodeId, ServiceState>,
+}
+
+/// A state that changed, for log and publication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Index into the configuration's services.
+    pub service: usize,
+    /// Before.
+    pub from: ServiceState,
+    /// After.
+    pub to: ServiceState,
+    /// Why.
+    pub reason: String,
+}
+
+impl Health {
+    /// The judgement at the start.
+    pub(crate) fn new(config: Arc<Config>, now: Timestamp) -> Self {
+        let mut silence = Timers::new();
+        for index in (0..config.sites.len()).filter_map(SiteIndex::new).filter(|s| *s != config.this_site()) {
+            silence.set(index, now + config.mep.down_delay);
+        }
+        let services = config.services.iter().map(|s| Judged::at_start(s, config.this_site(), now)).collect();
+        let heard = vec![BTreeSet::new(); config.sites.len()];
+        let mut health = Health {
+            down_delay: config.mep.down_delay,
+            config,
+            services,
+            heard,
+            silence,
+            changes: Vec::new(),
+        };
+        health.note_last_good();
+        health
+    }
+
+    /// All services, by index.
+    pub(crate) fn services(&self) -> &[Judged] {
+        &self.services
+    }
+
+    /// Monitors of this site decided.
+    pub(crate) fn own_verdict(&mut self, now: Timestamp, service: usize, state: ServiceState, reason: &str) {
+        self.judge(now, service, state, reason);
+        self.note_last_good();
+    }
+
+    /// Monitors of this site measured, or lost what they had.
+    pub(crate) fn own_response_time(&mut self, service: usize, response_time: Option<Rtt>) {
+        if let Some(judged) = self.services.get_mut(service) {
+            judged.response_time = response_time;
+        }
+    }
+
+    /// A session with a node of another site stands.
+    pub(crate) fn peer_up(&mut self, site: SiteIndex, peer: &NodeId) {
+        if let Some(heard) = self.heard.get_mut(site.get()) {
+            heard.insert(peer.clone());
+            self.silence.stop(site);
+        }
+    }
+
+    /// A session with a node of another site ended. Its services stay as they are for `down_delay`.
+    pub(crate) fn peer_down(&mut self, now: Timestamp, site: SiteIndex, peer: &NodeId) {
+        let Some(heard) = self.heard.get_mut(site.get()) else { return };
+        heard.remove(peer);
+        if heard.is_empty() && site != self.config.this_site() {
+            self.silence.set(site, now + self.down_delay);
+        }
+    }
+
+    /// A node said how a service of its own site is. Words about services of other sites are not its to say: ignored.
+    pub(crate) fn peer_said(
+        &mut self,
+        now: Timestamp,
+        peer: &NodeId,
+        service: usize,
+        state: ServiceState,
+        response_time: Option<Rtt>,
+    ) {
+        let Some(config) = self.config.services.get(service) else { return };
+        let site = config.site;
+        let of_its_site = self.config.sites.get(site.get()).is_some_and(|s| s.name == peer.site);
+        let Some(judged) = self.services.get_mut(service) else { return };
+        if !of_its_site || site == self.config.this_site() {
+            return;
+        }
+        judged.response_time = response_time;
+        // A node that has just started and is learning does not take back what was said before (behaviour 4).
+        if state != ServiceState::Learning || !judged.said.contains_key(peer) {
+            judged.said.insert(peer.clone(), state);
+        }
+        let heard = self.heard.get(site.get());
+        let said =
+            judged.said.iter().filter(|(node, _)| heard.is_none_or(|h| h.contains(*node))).map(|(_, s)| *s);
+        let state = best(said).unwrap_or(state);
+        let reason = format!("said by {peer}");
+        self.judge(now, service, state, &reason);
+        self.note_last_good();
+    }
+
+    /// When something falls due.
+    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+        self.silence.next()
+    }
+
+    /// Takes services of silent sites down.
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
+        while let Some(site) = self.silence.expired(now) {
+            let name = self.config.sites.get(site.get()).map(|s| s.name.to_string()).unwrap_or_default();
+            let reason = format!("no word from site {name} for {:?}", self.down_delay);
+            let services: Vec<usize> = self
+                .config
+                .services
+                .iter()
+                .enumerate()
+                .filter(|(_, s)| s.site == site)
+                .map(|(i, _)| i)
+                .collect();
+            for service in services {
+                if let Some(judged) = self.services.get_mut(service) {
+                    judged.said.clear();
+                    judged.response_time = None;
+                }
+                self.judge(now, service, ServiceState::Down, &reason);
+            }
+            self.note_last_good();
+        }
+    }
+
+    /// What changed since the last call.
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    fn judge(&mut self, now: Timestamp, service: usize, state: ServiceState, reason: &str) {
+        let Some(judged) = self.services.get_mut(service) else { return };
+        if judged.state == ServiceState::Disabled || judged.state == state {
+            return;
+        }
+        let from = std::mem::replace(&mut judged.state, state);
+        judged.since = now;
+        reason.clone_into(&mut judged.reason);
+        self.changes.push(Change { service, from, to: state, reason: reason.to_owned() });
+    }
+
+    /// Remembers, for each virtual server with a service up, which of its services are.
+    fn note_last_good(&mut self) {
+        for vserver in &self.config.vservers {
+            let bound = || vserver.bindings.iter().map(|b| b.service);
+            let is_up = |s: &Judged| s.state == ServiceState::Up;
+            if bound().any(|s| self.services.get(s).is_some_and(is_up)) {
+                for service in bound() {
+                    if let Some(judged) = self.services.get_mut(service) {
+                        judged.last_good = is_up(judged);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Judged {
+    fn at_start(service: &config::Service, here: SiteIndex, now: Timestamp) -> Self {
+        let (state, reason) = match service {
+            s if !s.enabled => (ServiceState::Disabled, "disabled in the configuration"),
+            s if s.site == here && s.monitors.is_empty() => (ServiceState::Up, "no monitor is bound"),
+            s if s.site == here => (ServiceState::Learning, "not checked yet"),
+            _ => (ServiceState::Learning, "no word from its site yet"),
+        };
+        let reason = reason.to_owned();
+        Judged { state, since: now, reason, last_good: false, response_time: None, said: BTreeMap::new() }
+    }
+}
+
+/// One node that sees a service up is enough: the others may be cut off from it.
+fn best(said: impl Iterator<Item = ServiceState>) -> Option<ServiceState> {
+    let rank = |state: &ServiceState| match state {
+        ServiceState::Up => 3,
+        ServiceState::Learning => 2,
+        ServiceState::Down => 1,
+        ServiceState::Disabled => 0,
+    };
+    said.max_by_key(rank)
+}

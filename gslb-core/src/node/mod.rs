@@ -1,0 +1,426 @@
+//! The node's machine: everything one node decides, from one ordered queue of inputs.
+//!
+//! It composes the prober, the monitors and the metric exchange, writes the RTT table, and publishes the rest. The only
+//! place that sees probes and metric exchange together.
+//!
+//! ```text
+//! Sighting ─> Prober ─Send─────────────────────────────────────────────> Output::Probe
+//! Probe reply ─> Prober ─Sample─> OwnColumn ─beyond tolerance─> Mep ───> Output::Carrier
+//! Carrier event ─> Mep ─Rtts─> other columns; ─Sightings─> Prober; ─Metrics─> Health
+//! Check reply ─> Monitors ─Verdict─> Health ─> Published;  ─> Mep
+//! ```
+
+mod health;
+mod own_column;
+mod publish;
+mod settings;
+mod sites;
+
+use crate::published::Shared;
+use crate::table::Cell;
+use config::Config;
+use gslb_types::{Ldns, NodeId, SiteIndex, SiteName, Timestamp};
+pub use health::Change;
+use health::Health;
+use mep_core::carrier::{CarrierCommand, CarrierEvent};
+use mep_core::{DownReason, KnownLdns, Mep, RttRow, ServiceMetric, Values};
+use own_column::{Advertised, OwnColumn};
+use probes_core::prober::{Origin, Sighting};
+use probes_core::wire::{CheckReply, CheckRequest, ProbeReply, ProbeRequest};
+use probes_core::{Monitors, Prober, monitors, prober};
+pub(crate) use publish::at_start;
+use serde::{Deserialize, Serialize};
+use sites::Sites;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Refreshes of an LDNS's last-seen time are told to peers once in this part of the idle timeout.
+const REFRESHES_IN_IDLE_TIMEOUT: u32 = 6;
+
+/// How often what is published is renewed although nothing happened: ages of words, counters.
+const RENEWAL: Duration = Duration::from_secs(1);
+
+/// What can happen to a node. Serialisable, so that a run can be recorded and replayed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// A query for a GSLB domain came from this address.
+    Sighting(IpAddr),
+    /// What became of a probe.
+    Probe(ProbeReply),
+    /// What became of a check.
+    Check(CheckReply),
+    /// What the carrier of the metric exchange reports.
+    Carrier(CarrierEvent),
+    /// The node stops: peers are told.
+    Stop,
+}
+
+/// What a node wants done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Send this probe.
+    Probe(ProbeRequest),
+    /// Do this check.
+    Check(CheckRequest),
+    /// Tell this to the carrier.
+    Carrier(CarrierCommand),
+}
+
+/// What a node is given beside its configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Birth {
+    /// Random in production, fixed in the simulator: jitter, first numbers.
+    pub seed: u64,
+    /// Drawn at random at every start, so that peers tell a restart from a reconnect.
+    pub boot: u64,
+    /// The addresses of this machine: never probed.
+    pub local: Vec<IpAddr>,
+    /// How long changes wait for others before they are published together; 0 publishes each at once.
+    pub coalesce: Duration,
+}
+
+/// What the node counted, beside what its machines count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodeStats {
+    /// Samples within the tolerance of the advertised value: nothing was sent for them.
+    pub samples_within_tolerance: u64,
+    /// Changes of an advertised value.
+    pub advertised: u64,
+    /// Values withdrawn because nothing confirmed them.
+    pub withdrawn: u64,
+    /// Words of peers about services they may not speak of, or that the configuration does not have.
+    pub metrics_ignored: u64,
+}
+
+/// Who heard a query, and what the peer said of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    ByUs,
+    ByPeer { fresh: bool },
+}
+
+/// One node.
+pub struct Node {
+    config: Arc<Config>,
+    shared: Arc<Shared>,
+    prober: Prober,
+    monitors: Monitors,
+    mep: Mep,
+    own: OwnColumn,
+    health: Health,
+    sites: Sites,
+    stats: NodeStats,
+    coalesce: Duration,
+    publish_at: Timestamp,
+    outputs: VecDeque<Output>,
+    site_by_name: BTreeMap<SiteName, SiteIndex>,
+}
+
+impl Node {
+    /// A node that starts now and publishes into `shared`. The table of `shared` may hold rows of a node task that failed;
+    /// they stay, and age.
+    pub fn new(config: Arc<Config>, shared: Arc<Shared>, birth: &Birth, now: Timestamp) -> Self {
+        let me = config.this_node().id.clone();
+        let names = config.sites.iter().enumerate();
+        let mut node = Node {
+            prober: Prober::new(settings::prober(&config, &birth.local), birth.seed),
+            monitors: Monitors::new(birth.seed ^ 1),
+            mep: Mep::new(now, me, birth.boot, settings::mep(&config), birth.seed ^ 2),
+            own: OwnColumn::new(config.this_site(), config.group.rtt_tolerance, config.mep.max_age),
+            health: Health::new(config.clone(), now),
+            sites: Sites::default(),
+            stats: NodeStats::default(),
+            coalesce: birth.coalesce,
+            publish_at: now,
+            outputs: VecDeque::new(),
+            site_by_name: names.filter_map(|(i, s)| Some((s.name.clone(), SiteIndex::new(i)?))).collect(),
+            config,
+            shared,
+        };
+        node.monitors.set_bindings(now, settings::monitored(&node.config));
+        node.settle(now);
+        node.publish(now);
+        node
+    }
+
+    /// Takes in what happened.
+    pub fn handle_input(&mut self, now: Timestamp, input: Input) {
+        match input {
+            Input::Sighting(address) => self.sighting(now, address, Duration::ZERO, Heard::ByUs),
+            Input::Probe(reply) => self.prober.handle_reply(now, reply),
+            Input::Check(reply) => self.monitors.handle_reply(now, reply),
+            Input::Carrier(event) => self.mep.handle_carrier(now, event),
+            Input::Stop => self.mep.shutdown(now),
+        }
+        self.settle(now);
+        self.publish_if_due(now);
+    }
+
+    /// Does what time has come for.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.prober.handle_timeout(now);
+        self.monitors.handle_timeout(now);
+        let values = Told {
+            own: &self.own,
+            prober: &self.prober,
+            shared: &self.shared,
+            site: self.config.this_site(),
+            now,
+        };
+        self.mep.handle_timeout(now, &values);
+        for advertised in self.own.withdraw_stale(now, &self.shared.rtts) {
+            self.stats.withdrawn += 1;
+            self.mep.note_rtt(now, advertised.ldns, advertised.first);
+        }
+        self.health.handle_timeout(now);
+        self.settle(now);
+        self.publish_if_due(now);
+    }
+
+    /// The next thing to do. To be called after each `handle_…` until there is none.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Node::handle_timeout`] is to be called next.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let machines = [
+            self.prober.poll_timeout(),
+            self.monitors.poll_timeout(),
+            self.mep.poll_timeout(),
+            self.own.poll_timeout(),
+            self.health.poll_timeout(),
+            Some(self.publish_at),
+        ];
+        machines.into_iter().flatten().min()
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> NodeStats {
+        self.stats
+    }
+
+    /// Carries the machines' outputs to where they belong until none has more to say.
+    fn settle(&mut self, now: Timestamp) {
+        loop {
+            let mut quiet = true;
+            while let Some(output) = self.prober.poll_output() {
+                quiet = false;
+                self.prober_said(now, output);
+            }
+            while let Some(output) = self.monitors.poll_output() {
+                quiet = false;
+                self.monitors_said(now, output);
+            }
+            while let Some(output) = self.mep.poll_output() {
+                quiet = false;
+                self.mep_said(now, output);
+            }
+            if quiet {
+                break;
+            }
+        }
+        self.announce_changes(now);
+    }
+
+    fn sighting(&mut self, now: Timestamp, address: IpAddr, age: Duration, heard: Heard) {
+        let ldns = Ldns::of(address, self.config.ldns.masks);
+        let before = self.shared.rtts.row(ldns).map(|row| row.last_seen());
+        let origin = if heard == Heard::ByUs { Origin::Own } else { Origin::Peer };
+        let sighting = self.prober.handle_sighting(now, address, age, origin);
+        match (sighting, heard) {
+            // The row is made when the prober says so (`prober_said`).
+            (Sighting::Admitted, Heard::ByUs) => self.mep.note_sighting(now, address, age, true),
+            // A fresh one makes the peers tell what they have; another one they may have told before there was a row.
+            (Sighting::Admitted, Heard::ByPeer { fresh: false }) => self.mep.want(now, ldns),
+            (Sighting::Admitted, Heard::ByPeer { fresh: true }) => {}
+            (Sighting::Refreshed, heard) => {
+                self.shared.rtts.sighted(ldns, now.before(age));
+                let part = |t: Timestamp| t.as_micros() / self.refresh_interval();
+                if heard == Heard::ByUs && before.is_none_or(|before| part(before) < part(now)) {
+                    self.mep.note_sighting(now, address, age, false);
+                }
+            }
+            (Sighting::NeverProbed | Sighting::TooOld | Sighting::TurnedAway, _) => {}
+        }
+    }
+
+    /// Microseconds.
+    fn refresh_interval(&self) -> u64 {
+        let part = self.config.ldns.idle_timeout / REFRESHES_IN_IDLE_TIMEOUT;
+        u64::try_from(part.as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn prober_said(&mut self, now: Timestamp, output: prober::Output) {
+        match output {
+            prober::Output::Send(request) => self.outputs.push_back(Output::Probe(request)),
+            prober::Output::Admitted { ldns, .. } => {
+                self.own.admitted(ldns);
+                self.shared.rtts.sighted(ldns, now);
+            }
+            prober::Output::Sample { ldns, rtt, kind } => {
+                match self.own.sample(now, ldns, rtt, kind, &self.shared.rtts) {
+                    Some(advertised) => self.advertise(now, advertised),
+                    None => self.stats.samples_within_tolerance += 1,
+                }
+            }
+            prober::Output::Unreachable { ldns } => {
+                if let Some(advertised) = self.own.unreachable(now, ldns, &self.shared.rtts) {
+                    self.advertise(now, advertised);
+                }
+            }
+            prober::Output::Removed { ldns } => {
+                self.own.removed(ldns);
+                self.shared.rtts.remove(ldns);
+            }
+        }
+    }
+
+    fn advertise(&mut self, now: Timestamp, advertised: Advertised) {
+        self.stats.advertised += 1;
+        self.mep.note_rtt(now, advertised.ldns, advertised.first);
+    }
+
+    fn monitors_said(&mut self, now: Timestamp, output: monitors::Output) {
+        match output {
+            monitors::Output::Check(request) => self.outputs.push_back(Output::Check(request)),
+            monitors::Output::Verdict { service, state, reason } => {
+                self.health.own_verdict(now, service, state, &reason);
+                self.metrics_changed(now);
+            }
+            monitors::Output::Measured { service, mean, .. } => {
+                self.health.own_response_time(service, Some(mean));
+                self.metrics_changed(now);
+            }
+        }
+    }
+
+    fn mep_said(&mut self, now: Timestamp, output: mep_core::Output) {
+        match output {
+            mep_core::Output::Carrier(command) => self.outputs.push_back(Output::Carrier(command)),
+            mep_core::Output::PeerUp { peer } => self.peer_up(now, &peer),
+            mep_core::Output::PeerDown { peer, reason } => self.peer_down(now, &peer, &reason),
+            mep_core::Output::Synced { peer } => self.sites.synced(now, &peer),
+            mep_core::Output::Rtts { peer, site, rows } => self.rows(now, &peer, &site, &rows),
+            mep_core::Output::Sightings { sightings, .. } => {
+                for sighting in sightings {
+                    self.sighting(
+                        now,
+                        sighting.address,
+                        sighting.age,
+                        Heard::ByPeer { fresh: sighting.fresh },
+                    );
+                }
+            }
+            mep_core::Output::Metrics { peer, services, .. } => self.metrics(now, &peer, services),
+        }
+    }
+
+    fn peer_up(&mut self, now: Timestamp, peer: &NodeId) {
+        tracing::info!(%peer, "session established");
+        if let Some(&site) = self.site_by_name.get(&peer.site) {
+            self.sites.peer_up(now, site, peer);
+            self.health.peer_up(site, peer);
+        }
+        self.publish_soon(now);
+    }
+
+    fn peer_down(&mut self, now: Timestamp, peer: &NodeId, reason: &DownReason) {
+        tracing::info!(%peer, %reason, "session ended");
+        if let Some(&site) = self.site_by_name.get(&peer.site) {
+            self.sites.peer_down(peer);
+            self.health.peer_down(now, site, peer);
+        }
+        self.publish_soon(now);
+    }
+
+    /// Only site S's word writes column S, and of this node's own column only its own samples do.
+    fn rows(&mut self, now: Timestamp, peer: &NodeId, site: &SiteName, rows: &[RttRow]) {
+        let Some(&column) = self.site_by_name.get(site) else { return };
+        if column == self.config.this_site() {
+            return;
+        }
+        // Told in this session, so the session's words confirm it, however old the value was when it was told.
+        let started = self.sites.started(peer).unwrap_or(now);
+        for row in rows {
+            let cell = Cell::new(row.reach, row.kind, now.before(row.age).max(started));
+            self.shared.rtts.write(row.ldns, column, cell);
+        }
+    }
+
+    fn metrics(&mut self, now: Timestamp, peer: &NodeId, metrics: Vec<ServiceMetric>) {
+        for metric in metrics {
+            let place = self.config.services.iter().position(|s| s.name == metric.name);
+            let of_its_site = |&service: &usize| {
+                let site =
+                    self.config.services.get(service).and_then(|s| self.config.sites.get(s.site.get()));
+                site.is_some_and(|site| site.name == peer.site)
+            };
+            match place.filter(of_its_site) {
+                Some(service) => {
+                    self.health.peer_said(now, peer, service, metric.state, metric.response_time)
+                }
+                None => self.stats.metrics_ignored += 1,
+            }
+        }
+        self.publish_soon(now);
+    }
+
+    /// Tells the exchange how this site's services are.
+    fn metrics_changed(&mut self, now: Timestamp) {
+        let here = self.config.this_site();
+        let services = self.config.services.iter().zip(self.health.services());
+        let own = services.filter(|(service, _)| service.site == here);
+        let metrics = own.map(|(service, judged)| ServiceMetric {
+            response_time: judged.response_time,
+            ..ServiceMetric::new(service.name.clone(), judged.state)
+        });
+        self.mep.set_metrics(now, metrics.collect());
+        self.publish_soon(now);
+    }
+
+    fn announce_changes(&mut self, now: Timestamp) {
+        let changes = self.health.take_changes();
+        if changes.is_empty() {
+            return;
+        }
+        for change in &changes {
+            if let Some(service) = self.config.services.get(change.service) {
+                let (from, to, reason) = (change.from, change.to, &change.reason);
+                tracing::info!(service = %service.name, %from, %to, reason, "service state");
+            }
+        }
+        self.publish_soon(now);
+    }
+}
+
+/// What the exchange may read while it writes frames.
+struct Told<'a> {
+    own: &'a OwnColumn,
+    prober: &'a Prober,
+    shared: &'a Shared,
+    site: SiteIndex,
+    now: Timestamp,
+}
+
+impl Values for Told<'_> {
+    fn known(&self, ldns: Ldns) -> Option<KnownLdns> {
+        let entry = self.prober.entry(ldns)?;
+        let cell = self.shared.rtts.row(ldns)?.cell(self.site);
+        Some(KnownLdns {
+            ldns,
+            address: entry.address,
+            seen: self.now.since(entry.last_seen),
+            reach: cell.reach(),
+            kind: cell.kind(),
+            age: self.now.since(cell.confirmed()),
+        })
+    }
+
+    fn known_after(&self, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
+        self.own.entries_after(after).take(limit).filter_map(|ldns| self.known(ldns)).collect()
+    }
+}

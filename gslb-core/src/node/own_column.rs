@@ -1,0 +1,218 @@
+//! This site's column of the RTT table: what is advertised, and when it changes.
+//!
+//! A sample within the tolerance of the advertised value confirms it and changes nothing (behaviour 3, [S-RTT]); one beyond
+//! it becomes the advertised value. A value that nothing has confirmed for the maximum age is withdrawn (faults I-46).
+
+use crate::table::{Cell, RttTable};
+use gslb_types::{Ldns, ProbeKind, Reach, Rtt, SiteIndex, Timestamp};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// The column, its rules, and the LDNS that have an entry.
+pub(crate) struct OwnColumn {
+    site: SiteIndex,
+    tolerance: Duration,
+    max_age: Duration,
+    /// The LDNS with an entry, in address order, for snapshots.
+    entries: BTreeSet<Ldns>,
+    /// When each LDNS with a value is to be looked at again, earliest first; one place for each.
+    reviews: VecDeque<(Timestamp, Ldns)>,
+    reviewed: BTreeSet<Ldns>,
+}
+
+/// A change that peers must be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Advertised {
+    pub(crate) ldns: Ldns,
+    /// Whether nothing was advertised before: told at once, since somebody waits for it.
+    pub(crate) first: bool,
+}
+
+impl OwnColumn {
+    /// An empty column.
+    pub(crate) fn new(site: SiteIndex, tolerance: Duration, max_age: Duration) -> Self {
+        let (entries, reviewed, reviews) = (BTreeSet::new(), BTreeSet::new(), VecDeque::new());
+        OwnColumn { site, tolerance, max_age, entries, reviews, reviewed }
+    }
+
+    /// There is a new entry.
+    pub(crate) fn admitted(&mut self, ldns: Ldns) {
+        self.entries.insert(ldns);
+    }
+
+    /// An entry is gone.
+    pub(crate) fn removed(&mut self, ldns: Ldns) {
+        self.entries.remove(&ldns);
+    }
+
+    /// The entries after this one, in address order.
+    pub(crate) fn entries_after(&self, after: Option<Ldns>) -> impl Iterator<Item = Ldns> + '_ {
+        use std::ops::Bound;
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.entries.range((from, Bound::Unbounded)).copied()
+    }
+
+    /// One RTT of ours.
+    pub(crate) fn sample(
+        &mut self,
+        now: Timestamp,
+        ldns: Ldns,
+        rtt: Rtt,
+        kind: ProbeKind,
+        table: &RttTable,
+    ) -> Option<Advertised> {
+        let before = table.row(ldns)?.cell(self.site).current(now, self.max_age, None);
+        if !self.reviewed.contains(&ldns) {
+            self.review(now, ldns);
+        }
+        let (value, change) = match before {
+            Reach::Known(advertised) if !advertised.differs(rtt, self.tolerance) => (advertised, None),
+            Reach::Known(_) => (rtt, Some(Advertised { ldns, first: false })),
+            Reach::Pending | Reach::Unreachable => (rtt, Some(Advertised { ldns, first: true })),
+        };
+        table.write(ldns, self.site, Cell::new(Reach::Known(value), Some(kind), now));
+        change
+    }
+
+    /// The last rounds failed.
+    pub(crate) fn unreachable(&mut self, now: Timestamp, ldns: Ldns, table: &RttTable) -> Option<Advertised> {
+        let before = table.row(ldns)?.cell(self.site).reach();
+        table.write(ldns, self.site, Cell::new(Reach::Unreachable, None, now));
+        (before != Reach::Unreachable).then_some(Advertised { ldns, first: before == Reach::Pending })
+    }
+
+    /// When [`OwnColumn::withdraw_stale`] has something to do.
+    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+        self.reviews.front().map(|(at, _)| *at)
+    }
+
+    /// Withdraws what has not been confirmed for the maximum age.
+    pub(crate) fn withdraw_stale(&mut self, now: Timestamp, table: &RttTable) -> Vec<Advertised> {
+        let mut withdrawn = Vec::new();
+        while let Some((at, ldns)) = self.reviews.front().copied()
+            && at <= now
+        {
+            self.reviews.pop_front();
+            self.reviewed.remove(&ldns);
+            let Some(cell) = table.row(ldns).map(|row| row.cell(self.site)) else { continue };
+            if !matches!(cell.reach(), Reach::Known(_)) {
+                continue;
+            }
+            if cell.current(now, self.max_age, None) == Reach::Pending {
+                table.write(ldns, self.site, Cell::new(Reach::Pending, None, now));
+                withdrawn.push(Advertised { ldns, first: false });
+            } else {
+                self.review(now, ldns);
+            }
+        }
+        withdrawn
+    }
+
+    /// Queues a look at the value. All looks are equally far ahead, so the queue is in order; a value confirmed meanwhile
+    /// is looked at again, so a stale one goes at twice the maximum age at the latest. Readers take the age itself.
+    fn review(&mut self, now: Timestamp, ldns: Ldns) {
+        self.reviewed.insert(ldns);
+        self.reviews.push_back((now + self.max_age + Duration::from_secs(1), ldns));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIVE_MS: Duration = Duration::from_millis(5);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn at(s: u64) -> Timestamp {
+        Timestamp::from_micros(s * 1_000_000)
+    }
+
+    fn ms(n: u32) -> Rtt {
+        Rtt::from_micros(n * 1000)
+    }
+
+    struct Bench {
+        column: OwnColumn,
+        table: RttTable,
+        ldns: Ldns,
+    }
+
+    fn bench() -> Bench {
+        let ldns = Ldns::exact([192, 0, 2, 1].into());
+        let table = RttTable::new(3, 1);
+        table.sighted(ldns, at(0));
+        let mut column = OwnColumn::new(SiteIndex::new(1).unwrap(), FIVE_MS, MINUTE);
+        column.admitted(ldns);
+        Bench { column, table, ldns }
+    }
+
+    impl Bench {
+        fn sample(&mut self, now: u64, rtt: u32) -> Option<Advertised> {
+            self.column.sample(at(now), self.ldns, ms(rtt), ProbeKind::Ping, &self.table)
+        }
+
+        fn advertised(&self) -> Reach {
+            self.table.row(self.ldns).unwrap().cell(SiteIndex::new(1).unwrap()).reach()
+        }
+    }
+
+    /// The worked example of behaviour 3: advertised 27; 27, 25, 29, 32 are not sent, 33 is; so is 35 against 27.
+    #[test]
+    fn a_change_within_the_tolerance_is_not_advertised() {
+        let mut b = bench();
+        assert_eq!(b.sample(0, 27), Some(Advertised { ldns: b.ldns, first: true }));
+        for (second, rtt) in [(5, 27), (10, 25), (15, 29), (20, 32)] {
+            assert_eq!(b.sample(second, rtt), None, "{rtt}");
+            assert_eq!(b.advertised(), Reach::Known(ms(27)));
+        }
+        assert_eq!(b.sample(25, 33), Some(Advertised { ldns: b.ldns, first: false }));
+        assert_eq!(b.advertised(), Reach::Known(ms(33)));
+    }
+
+    #[test]
+    fn the_tolerance_is_around_the_advertised_value_and_does_not_creep() {
+        let mut b = bench();
+        b.sample(0, 27);
+        assert_eq!(b.sample(5, 30), None);
+        assert!(b.sample(10, 35).is_some(), "35 is within 5 of 30, but 30 was never advertised");
+    }
+
+    #[test]
+    fn a_value_nobody_confirms_is_withdrawn_once() {
+        let mut b = bench();
+        b.sample(0, 27);
+        assert_eq!(b.column.withdraw_stale(at(60), &b.table), []);
+        assert_eq!(b.column.poll_timeout(), Some(at(61)));
+        assert_eq!(b.column.withdraw_stale(at(61), &b.table), [Advertised { ldns: b.ldns, first: false }]);
+        assert_eq!(b.advertised(), Reach::Pending);
+        assert_eq!((b.column.poll_timeout(), b.column.withdraw_stale(at(999), &b.table)), (None, vec![]));
+    }
+
+    #[test]
+    fn a_sample_within_the_tolerance_keeps_the_value_alive() {
+        let mut b = bench();
+        b.sample(0, 27);
+        b.sample(50, 28);
+        assert_eq!(b.column.withdraw_stale(at(61), &b.table), []);
+        assert_eq!(b.advertised(), Reach::Known(ms(27)));
+        assert_eq!(b.column.withdraw_stale(at(122), &b.table).len(), 1);
+    }
+
+    #[test]
+    fn unreachable_is_told_once_and_the_next_sample_at_once() {
+        let mut b = bench();
+        b.sample(0, 27);
+        let told = Some(Advertised { ldns: b.ldns, first: false });
+        assert_eq!(b.column.unreachable(at(20), b.ldns, &b.table), told);
+        assert_eq!(b.column.unreachable(at(30), b.ldns, &b.table), None);
+        assert_eq!(b.sample(40, 27), Some(Advertised { ldns: b.ldns, first: true }));
+    }
+
+    #[test]
+    fn an_ldns_without_a_row_is_not_advertised() {
+        let mut b = bench();
+        b.table.remove(b.ldns);
+        assert_eq!(b.sample(5, 27), None);
+        assert_eq!(b.column.unreachable(at(6), b.ldns, &b.table), None);
+    }
+}

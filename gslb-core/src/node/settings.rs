@@ -1,0 +1,88 @@
+//! From the configuration to the settings of the machines below.
+
+use config::{Config, MonitorKind};
+use gslb_types::NodeId;
+use probes_core::monitors::{MonitorSettings, ServiceSettings};
+use probes_core::prober;
+use probes_core::wire::Check;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+/// Settings of the LDNS prober. `local` are the addresses of this machine, which only the I/O side can list.
+pub(crate) fn prober(config: &Config, local: &[IpAddr]) -> prober::Settings {
+    let (probe, ldns) = (&config.probe, &config.ldns);
+    prober::Settings {
+        order: probe.order.clone(),
+        interval: probe.interval,
+        timeout: probe.timeout,
+        retry_order: probe.retry_order,
+        failed_rounds: probe.failed_rounds,
+        per_second: probe.per_second,
+        new_per_second: probe.new_per_second,
+        per_prefix: probe.per_prefix,
+        cap: ldns.cap,
+        idle_timeout: ldns.idle_timeout,
+        masks: ldns.masks,
+        private: ldns.private,
+        exclude: ldns.exclude.clone(),
+        include: ldns.include.clone(),
+        own: own_addresses(config, local),
+    }
+}
+
+/// What is never probed because it is ours: this machine, the group's nodes, and the services they answer with (threat T4).
+fn own_addresses(config: &Config, local: &[IpAddr]) -> Vec<IpAddr> {
+    let nodes = config.nodes.iter().map(|n| n.mep.ip());
+    let listeners = config.dns.listen.iter().map(SocketAddr::ip).filter(|a| !a.is_unspecified());
+    let services = config.services.iter().map(|s| s.address);
+    let all: BTreeSet<IpAddr> = nodes.chain(listeners).chain(services).chain(local.iter().copied()).collect();
+    all.into_iter().collect()
+}
+
+/// What a monitor sends.
+fn check(kind: &MonitorKind) -> Check {
+    match kind {
+        MonitorKind::Ping => Check::Ping,
+        MonitorKind::Tcp => Check::Tcp,
+        MonitorKind::Http { path, host, expect } => {
+            Check::Http { path: path.clone(), host: host.clone(), expect: expect.clone() }
+        }
+    }
+}
+
+/// Settings of the metric exchange.
+pub(crate) fn mep(config: &Config) -> mep_core::Settings {
+    let me: &NodeId = &config.this_node().id;
+    let peers = config.nodes.iter().filter(|n| n.id != *me);
+    mep_core::Settings {
+        peers: peers.map(|n| mep_core::PeerSettings { id: n.id.clone(), address: n.mep }).collect(),
+        group: config.group.name.clone(),
+        software: env!("CARGO_PKG_VERSION").to_owned(),
+        keepalive: config.mep.keepalive,
+        metrics_interval: config.mep.metrics_interval,
+        rtt_interval: config.mep.rtt_interval,
+        must_match: config.group.must_match.clone(),
+        config_hash: config.group.hash,
+        outbox_cap: config.ldns.cap,
+        masks: config.ldns.masks,
+    }
+}
+
+/// The services of this node's site, and the monitors bound to them.
+pub(crate) fn monitored(config: &Config) -> Vec<ServiceSettings> {
+    let here = config.this_site();
+    let own = config.services.iter().enumerate().filter(|(_, s)| s.site == here && s.enabled);
+    own.map(|(index, service)| {
+        let bound = service.monitors.iter().filter_map(|m| config.monitors.get(*m));
+        let monitors = bound.map(|monitor| MonitorSettings {
+            check: check(&monitor.kind),
+            target: SocketAddr::new(service.address, service.port),
+            interval: monitor.interval,
+            timeout: monitor.timeout,
+            rise: monitor.rise,
+            fall: monitor.fall,
+        });
+        ServiceSettings { service: index, name: service.name.clone(), monitors: monitors.collect() }
+    })
+    .collect()
+}
