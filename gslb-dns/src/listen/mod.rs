@@ -3,6 +3,7 @@
 mod registry;
 mod sightings;
 mod tcp;
+mod tls;
 mod udp;
 
 pub(crate) use registry::Limits;
