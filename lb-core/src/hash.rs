@@ -185,6 +185,16 @@ mod tests {
     }
 
     #[test]
+    fn equal_draws_go_to_the_lower_identity_from_either_side() {
+        let (low, high) = (item("a", 1).0.min(item("b", 1).0), item("a", 1).0.max(item("b", 1).0));
+        for weights in [(1, 1), (2, 2)] {
+            let draw = |id, w| Draw { number: 7, weight: Weight::new(w).unwrap(), id };
+            assert!(draw(low, weights.0).beats(&draw(high, weights.1)));
+            assert!(!draw(high, weights.1).beats(&draw(low, weights.0)));
+        }
+    }
+
+    #[test]
     fn the_logarithm_is_exact_at_powers_of_two_and_close_between_them() {
         assert_eq!(minus_log2(u64::MAX), 0);
         assert_eq!(minus_log2(0), 64 << FRACTION);

@@ -139,6 +139,14 @@ mod tests {
     }
 
     #[test]
+    fn what_has_not_happened_yet_does_not_count() {
+        let mut w = ByteWindow::new();
+        w.add(at(20_000), 1, 1);
+        w.add(at(15_000), 10, 1);
+        assert_eq!(w.bytes(at(15_500)), 10);
+    }
+
+    #[test]
     fn full_counters_stay_full() {
         let mut w = ByteWindow::new();
         w.add(at(0), u64::MAX, u64::MAX);
