@@ -99,7 +99,7 @@ impl Prober {
             Verdict::Measures(rtt) => self.measured(now, index, kind, rtt),
             Verdict::Silence => self.try_next(now, index, true),
             Verdict::NotSent => {
-                self.prefixes.refund(slot);
+                self.prefixes.refund(slot, deadline.before(self.settings.timeout + SLACK));
                 self.try_next(now, index, false);
             }
         }
