@@ -2,6 +2,9 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't be set up has failed")]
 
+pub(crate) mod echo;
+pub(crate) mod net;
+
 use gslb_types::{ProbeKind, Rtt};
 use probes_core::wire::{
     Check, CheckOutcome, CheckReply, CheckRequest, ProbeId, ProbeOutcome, ProbeReply, ProbeRequest,
