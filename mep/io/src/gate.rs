@@ -1,0 +1,134 @@
+//! How many handshakes may be unfinished: nobody has shown a certificate yet, and the source address may be forged
+//! (threat T15).
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// From this many unfinished handshakes on, an address must first prove that it gets our packets (QUIC Retry, one round trip
+/// more). A whole group that starts at once (32 nodes) rarely comes near it.
+const UNPROVEN: usize = 32;
+
+/// Unfinished handshakes at most. At about 60 KiB each this is 16 MiB.
+const TOTAL: usize = 256;
+
+/// Unfinished handshakes at most from one IPv4 address or IPv6 /64; several nodes may stand behind one address translator.
+const PER_ADDRESS: usize = 32;
+
+/// Counts unfinished handshakes.
+#[derive(Default)]
+pub(crate) struct Gate(Arc<Mutex<Counts>>);
+
+#[derive(Default)]
+struct Counts {
+    total: usize,
+    by_address: BTreeMap<IpAddr, usize>,
+}
+
+/// What is to happen with somebody who wants to begin a handshake.
+pub(crate) enum Verdict {
+    /// Go on; the ticket counts until it is dropped.
+    Admit(Ticket),
+    /// Prove the address first.
+    Prove,
+    /// Not now.
+    Refuse,
+}
+
+/// Stands for one unfinished handshake.
+pub(crate) struct Ticket {
+    counts: Arc<Mutex<Counts>>,
+    address: IpAddr,
+}
+
+impl Gate {
+    pub(crate) fn judge(&self, address: IpAddr, proven: bool) -> Verdict {
+        let address = shared(address);
+        let mut counts = lock(&self.0);
+        let own = counts.by_address.get(&address).copied().unwrap_or(0);
+        if !proven && counts.total >= UNPROVEN {
+            return Verdict::Prove;
+        }
+        if counts.total >= TOTAL || own >= PER_ADDRESS {
+            return Verdict::Refuse;
+        }
+        counts.total += 1;
+        counts.by_address.insert(address, own + 1);
+        Verdict::Admit(Ticket { counts: self.0.clone(), address })
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut counts = lock(&self.counts);
+        counts.total = counts.total.saturating_sub(1);
+        match counts.by_address.get_mut(&self.address) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => {
+                counts.by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// What one holder of addresses typically has: in IPv6 a /64.
+fn shared(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => IpAddr::V4(v4),
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
+    }
+}
+
+/// Numbers are whole even if another holder of the lock panicked.
+fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4(n: usize) -> IpAddr {
+        IpAddr::from([192, 0, 2, u8::try_from(n % 256).unwrap()])
+    }
+
+    fn admit(gate: &Gate, address: IpAddr, proven: bool) -> Option<Ticket> {
+        match gate.judge(address, proven) {
+            Verdict::Admit(ticket) => Some(ticket),
+            Verdict::Prove | Verdict::Refuse => None,
+        }
+    }
+
+    #[test]
+    fn under_load_an_address_must_be_proven() {
+        let gate = Gate::default();
+        let _held: Vec<_> = (0..UNPROVEN).map(|n| admit(&gate, v4(n), false).unwrap()).collect();
+        assert!(matches!(gate.judge(v4(200), false), Verdict::Prove));
+        assert!(matches!(gate.judge(v4(200), true), Verdict::Admit(_)));
+    }
+
+    #[test]
+    fn one_address_can_not_take_all_places() {
+        let gate = Gate::default();
+        let held: Vec<_> = (0..PER_ADDRESS).map(|_| admit(&gate, v4(1), true).unwrap()).collect();
+        assert!(matches!(gate.judge(v4(1), true), Verdict::Refuse));
+        assert!(admit(&gate, v4(2), true).is_some());
+        drop(held);
+        assert!(admit(&gate, v4(1), false).is_some(), "places are given back");
+    }
+
+    #[test]
+    fn a_holder_of_an_ipv6_prefix_counts_once() {
+        let gate = Gate::default();
+        let address = |n: usize| IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) + n as u128));
+        let _held: Vec<_> = (0..PER_ADDRESS).map(|n| admit(&gate, address(n), true).unwrap()).collect();
+        assert!(matches!(gate.judge(address(99), true), Verdict::Refuse));
+    }
+
+    #[test]
+    fn there_is_an_end_to_it() {
+        let gate = Gate::default();
+        let _held: Vec<_> = (0..TOTAL).map(|n| admit(&gate, v4(n), true).unwrap()).collect();
+        assert!(matches!(gate.judge(IpAddr::from([198, 51, 100, 1]), true), Verdict::Refuse));
+    }
+}

@@ -1,0 +1,216 @@
+//! Who may talk to whom, what both ends say about it, and certificates that change while a node runs (faults I-48, T7).
+
+use crate::support::{Node, PATIENCE, Pair, authority, group, id, identity, join, stranger};
+use mep_core::carrier::CarrierEvent;
+use mep_io::pki::{Authority, Validity};
+use mep_io::{Identity, IdentityError, Limits, Pem};
+use tokio::time::timeout;
+
+fn long_ago() -> Validity {
+    Validity { from: 1_500_000_000, until: 1_600_000_000 }
+}
+
+/// Dials as a stranger and returns what the other end answers in the end.
+async fn turned_away(config: quinn::ClientConfig, node: &Node) -> quinn::ConnectionError {
+    let endpoint = stranger::endpoint();
+    match stranger::dial(&endpoint, config, node.address).await {
+        Ok(connection) => timeout(PATIENCE, connection.closed()).await.unwrap(),
+        Err(error) => error,
+    }
+}
+
+#[tokio::test]
+async fn a_node_of_another_ca_is_not_trusted_by_the_dialler() {
+    let (mut a, mut b) = (Node::start(&authority(), "fra/1"), Node::start(&authority(), "ams/1"));
+    a.dial("ams/1", b.address).await;
+    let reason = a.dial_failed().await;
+    assert_eq!(reason, "its certificate was refused: unknown CA: not signed by the group's CA");
+    let reason = b.refused().await;
+    assert!(reason.starts_with("it refused our certificate: "), "{reason}");
+    a.assert_quiet();
+    b.assert_quiet();
+}
+
+#[tokio::test]
+async fn a_dialler_of_another_ca_is_refused_and_told_why() {
+    let (ours, foreign) = (authority(), authority());
+    let mut pem = foreign.issue(&id("fra/1")).unwrap();
+    pem.ca.push_str(ours.certificate()); // trusts ours; is not trusted by us
+    let mut a = Node::start_with(identity(&pem, "fra/1"), Limits::default(), 16);
+    let mut b = Node::start(&ours, "ams/1");
+    a.dial("ams/1", b.address).await;
+    let reason = a.dial_failed().await;
+    assert_eq!(reason, "it refused our certificate: unknown CA: not signed by the group's CA");
+    let reason = b.refused().await;
+    assert_eq!(reason, "its certificate was refused: unknown CA: not signed by the group's CA");
+    a.assert_quiet();
+    b.assert_quiet();
+}
+
+#[tokio::test]
+async fn an_expired_dialler_is_refused() {
+    let ca = authority();
+    let mut b = Node::start(&ca, "ams/1");
+    let old = ca.issue_for(&id("fra/1"), long_ago()).unwrap();
+    turned_away(stranger::client(ca.certificate(), Some(&old), stranger::ALPN), &b).await;
+    let reason = b.refused().await;
+    assert!(reason.starts_with("its certificate was refused: certificate expired"), "{reason}");
+    b.assert_quiet();
+}
+
+#[tokio::test]
+async fn an_expired_listener_is_not_trusted() {
+    let ca = authority();
+    let old = ca.issue_for(&id("ams/1"), long_ago()).unwrap();
+    let server = stranger::server(ca.certificate(), &old);
+    let accepting = tokio::spawn({
+        let server = server.clone();
+        async move { server.accept().await.unwrap().await.map(|_| ()) }
+    });
+    let mut a = Node::start(&ca, "fra/1");
+    a.dial("ams/1", server.local_addr().unwrap()).await;
+    let reason = a.dial_failed().await;
+    assert!(reason.starts_with("its certificate was refused: certificate expired"), "{reason}");
+    assert!(accepting.await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn a_node_under_another_ones_address_is_not_taken_for_it() {
+    let ca = authority();
+    let (mut a, mut b) = (Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1"));
+    a.dial("syd/1", b.address).await;
+    let reason = a.dial_failed().await;
+    let name = "certificate not valid for name \"1.syd.test.mep.gslb.internal\"";
+    assert!(reason.contains(name) && reason.contains("1.ams.test.mep.gslb.internal"), "{reason}");
+    let reason = b.refused().await;
+    assert!(reason.starts_with("it refused our certificate: ") && reason.contains(name), "{reason}");
+    a.assert_quiet();
+    b.assert_quiet();
+}
+
+#[tokio::test]
+async fn names_that_differ_in_an_underscore_only_are_told_apart() {
+    let ca = authority();
+    let (mut a, mut b) = (Node::start(&ca, "fra/1"), Node::start(&ca, "a_b/1"));
+    a.dial("a-b/1", b.address).await;
+    assert_eq!(a.dial_failed().await, "certificate not valid for a-b/1: it names a_b/1");
+    let reason = b.refused().await;
+    assert!(reason.ends_with("it refused: certificate not valid for a-b/1: it names a_b/1"), "{reason}");
+    a.dial("a_b/1", b.address).await;
+    assert_eq!(a.connected().await.1, id("a_b/1"));
+}
+
+#[tokio::test]
+async fn a_node_of_another_group_is_refused_even_if_its_ca_is_trusted() {
+    let (ours, other) = (authority(), Authority::new(&"other".parse().unwrap()).unwrap());
+    let mut pem = ours.issue(&id("ams/1")).unwrap();
+    pem.ca.push_str(other.certificate());
+    let mut b = Node::start_with(identity(&pem, "ams/1"), Limits::default(), 16);
+    let theirs = other.issue(&id("fra/1")).unwrap();
+    let closed = turned_away(stranger::client(ours.certificate(), Some(&theirs), stranger::ALPN), &b).await;
+    let reason = "the certificate is for group 'other', not 'test'";
+    assert!(closed.to_string().contains(reason), "{closed}");
+    assert_eq!(b.refused().await, reason);
+}
+
+#[tokio::test]
+async fn a_stranger_without_a_certificate_is_refused() {
+    let ca = authority();
+    let mut b = Node::start(&ca, "ams/1");
+    turned_away(stranger::client(ca.certificate(), None, stranger::ALPN), &b).await;
+    assert_eq!(b.refused().await, "its certificate was refused: none was shown");
+    b.assert_quiet();
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_used_from_the_next_connection_on_and_the_old_session_lives() {
+    let ca = authority();
+    let Pair { mut a, mut b, at_a, .. } = join(Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1")).await;
+    let before = b.identity.subject();
+    b.identity.reload_pem(&ca.issue_for(&id("ams/1"), Validity::days(30)).unwrap()).unwrap();
+    let after = b.identity.subject();
+    assert!(before.serial != after.serial && before.expires > after.expires);
+    a.send(at_a, "still here").await;
+    assert_eq!(b.received().await, "still here");
+    // As dialled, and as dialler.
+    a.dial("ams/1", b.address).await;
+    b.dial("fra/1", a.address).await;
+    for _ in 0..2 {
+        let CarrierEvent::Connected { certificate_expires, .. } = a.event().await else {
+            panic!("not connected")
+        };
+        assert_eq!(certificate_expires, after.expires);
+    }
+    a.send(at_a, "and here").await;
+    let frame = loop {
+        if let CarrierEvent::Received { frame, .. } = b.event().await {
+            break frame;
+        }
+    };
+    assert_eq!(frame, "and here");
+}
+
+#[tokio::test]
+async fn a_group_moves_to_a_new_ca_without_a_break() {
+    let (old, new) = (authority(), authority());
+    let both = format!("{}{}", old.certificate(), new.certificate());
+    let (mut a, mut b) = (Node::start(&old, "fra/1"), Node::start(&old, "ams/1"));
+    let pem =
+        |ca: &Authority, me: &str, trusted: &str| Pem { ca: trusted.into(), ..ca.issue(&id(me)).unwrap() };
+    let steps: [(&Authority, &Authority, &str); 4] =
+        [(&old, &old, &both), (&new, &old, &both), (&new, &new, &both), (&new, &new, new.certificate())];
+    for (of_a, of_b, trusted) in steps {
+        a.identity.reload_pem(&pem(of_a, "fra/1", trusted)).unwrap();
+        b.identity.reload_pem(&pem(of_b, "ams/1", trusted)).unwrap();
+        a.dial("ams/1", b.address).await;
+        a.connected().await;
+        b.connected().await;
+    }
+    let mut late = Node::start(&old, "syd/1");
+    late.dial("ams/1", b.address).await;
+    assert!(late.dial_failed().await.contains("unknown CA"), "the old CA no longer counts");
+}
+
+#[tokio::test]
+async fn a_bad_pair_is_refused_and_the_old_one_stays() {
+    let ca = authority();
+    let (mut a, b) = (Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1"));
+    let before = b.identity.subject();
+    let one = ca.issue(&id("ams/1")).unwrap();
+    let two = ca.issue(&id("ams/1")).unwrap();
+    let error = b.identity.reload_pem(&Pem { key: two.key, ..one }).unwrap_err();
+    assert!(matches!(error, IdentityError::Mismatch { .. }), "{error}");
+    assert_eq!(b.identity.subject(), before);
+    a.dial("ams/1", b.address).await;
+    assert_eq!(a.connected().await.1, id("ams/1"));
+}
+
+#[test]
+fn an_identity_says_what_is_wrong_with_it() {
+    let ca = authority();
+    let good = ca.issue(&id("ams/1")).unwrap();
+    let wrong = |pem: &Pem| Identity::from_pem(pem, &group(), &id("ams/1")).unwrap_err();
+    let old = ca.issue_for(&id("ams/1"), long_ago()).unwrap();
+    assert_eq!(
+        wrong(&old).to_string(),
+        "the certificate in memory: the certificate expired on 2020-09-13 12:26:40.0 UTC"
+    );
+    let early = ca.issue_for(&id("ams/1"), Validity { from: 4_000_000_000, until: 4_100_000_000 }).unwrap();
+    assert!(matches!(wrong(&early), IdentityError::NotYetValid(..)));
+    let other = ca.issue(&id("fra/1")).unwrap();
+    assert_eq!(
+        wrong(&other).to_string(),
+        "the certificate in memory: the certificate is for node fra/1, but this node is ams/1"
+    );
+    let foreign = Pem { ca: authority().certificate().into(), ..good.clone() };
+    assert!(matches!(wrong(&foreign), IdentityError::NotOurs { .. }), "{}", wrong(&foreign));
+    let no_key = Pem { key: good.certificate.clone(), ..good.clone() };
+    assert_eq!(wrong(&no_key).to_string(), "the key in memory: holds no private key");
+    let text = Pem { certificate: "hello".into(), ..good.clone() };
+    assert_eq!(wrong(&text).to_string(), "the certificate in memory: not PEM: no -----BEGIN line");
+    let cut = Pem { certificate: good.certificate.chars().take(200).collect(), ..good.clone() };
+    assert!(wrong(&cut).to_string().starts_with("the certificate in memory: damaged PEM"), "{}", wrong(&cut));
+    let as_node = Pem { certificate: good.ca.clone(), ..good.clone() };
+    assert!(matches!(wrong(&as_node), IdentityError::Subject(..)));
+    assert!(!format!("{good:?}").contains("PRIVATE KEY"), "a key is not printed by accident");
+}

@@ -1,0 +1,283 @@
+//! Nodes with a carrier, and waiting for what they report.
+
+use bytes::Bytes;
+use gslb_types::NodeId;
+use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId};
+use mep_io::pki::Authority;
+use mep_io::{Carrier, GroupName, Identity, Limits, Pem, Settings};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::net::UdpSocket;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Far above what anything takes here; reaching it is a failure.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn group() -> GroupName {
+    "test".parse().unwrap()
+}
+
+pub(crate) fn authority() -> Authority {
+    Authority::new(&group()).unwrap()
+}
+
+pub(crate) fn id(text: &str) -> NodeId {
+    text.parse().unwrap()
+}
+
+pub(crate) fn identity(pem: &Pem, me: &str) -> Arc<Identity> {
+    Arc::new(Identity::from_pem(pem, &group(), &id(me)).unwrap())
+}
+
+pub(crate) fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+/// A node's carrier, and both ends of its channels.
+pub(crate) struct Node {
+    pub(crate) me: NodeId,
+    pub(crate) address: SocketAddr,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) commands: mpsc::Sender<CarrierCommand>,
+    pub(crate) events: mpsc::Receiver<CarrierEvent>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) running: JoinHandle<()>,
+}
+
+impl Node {
+    pub(crate) fn start(ca: &Authority, me: &str) -> Node {
+        Node::start_with(identity(&ca.issue(&id(me)).unwrap(), me), Limits::default(), 256)
+    }
+
+    pub(crate) fn start_with(identity: Arc<Identity>, limits: Limits, room: usize) -> Node {
+        let settings = Settings { listen: loopback(), identity: identity.clone(), limits };
+        let carrier = Carrier::bind(settings).unwrap();
+        let (commands, obeyed) = mpsc::channel(256);
+        let (reported, events) = mpsc::channel(room);
+        let stop = CancellationToken::new();
+        let me = identity.me().clone();
+        let address = carrier.local_address();
+        let running = tokio::spawn(carrier.run(obeyed, reported, stop.clone()));
+        Node { me, address, identity, commands, events, stop, running }
+    }
+
+    pub(crate) async fn command(&self, command: CarrierCommand) {
+        self.commands.send(command).await.unwrap();
+    }
+
+    pub(crate) async fn dial(&self, peer: &str, address: SocketAddr) {
+        self.command(CarrierCommand::Dial { peer: id(peer), address }).await;
+    }
+
+    pub(crate) async fn send(&self, conn: ConnId, frame: impl Into<Bytes>) {
+        self.command(CarrierCommand::Send { conn, frame: frame.into() }).await;
+    }
+
+    pub(crate) async fn close(&self, conn: ConnId, reason: &str) {
+        self.command(CarrierCommand::Close { conn, reason: reason.into() }).await;
+    }
+
+    /// The next event, path round trips apart.
+    pub(crate) async fn event(&mut self) -> CarrierEvent {
+        loop {
+            match self.any_event().await {
+                CarrierEvent::PathRtt { .. } => {}
+                event => return event,
+            }
+        }
+    }
+
+    pub(crate) async fn any_event(&mut self) -> CarrierEvent {
+        timeout(PATIENCE, self.events.recv()).await.expect("no event came").expect("the carrier ended")
+    }
+
+    /// The number of the next connection, and whom it is with.
+    pub(crate) async fn connected(&mut self) -> (ConnId, NodeId) {
+        match self.event().await {
+            CarrierEvent::Connected { conn, peer, .. } => (conn, peer),
+            other => panic!("{}: {other:?}", self.me),
+        }
+    }
+
+    pub(crate) async fn received(&mut self) -> Bytes {
+        match self.event().await {
+            CarrierEvent::Received { frame, .. } => frame,
+            other => panic!("{}: {other:?}", self.me),
+        }
+    }
+
+    pub(crate) async fn closed(&mut self) -> String {
+        match self.event().await {
+            CarrierEvent::Closed { reason, .. } => reason,
+            other => panic!("{}: {other:?}", self.me),
+        }
+    }
+
+    pub(crate) async fn dial_failed(&mut self) -> String {
+        match self.event().await {
+            CarrierEvent::DialFailed { reason, .. } => reason,
+            other => panic!("{}: {other:?}", self.me),
+        }
+    }
+
+    pub(crate) async fn refused(&mut self) -> String {
+        match self.event().await {
+            CarrierEvent::Refused { reason, .. } => reason,
+            other => panic!("{}: {other:?}", self.me),
+        }
+    }
+
+    /// Nothing at all has been reported.
+    pub(crate) fn assert_quiet(&mut self) {
+        if let Ok(event) = self.events.try_recv() {
+            panic!("{}: {event:?}", self.me);
+        }
+    }
+}
+
+/// Two nodes of one group and the connection that the first dialled.
+pub(crate) struct Pair {
+    pub(crate) a: Node,
+    pub(crate) b: Node,
+    pub(crate) at_a: ConnId,
+    pub(crate) at_b: ConnId,
+}
+
+pub(crate) async fn pair() -> Pair {
+    let ca = authority();
+    join(Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1")).await
+}
+
+pub(crate) async fn join(mut a: Node, mut b: Node) -> Pair {
+    a.dial(&b.me.to_string(), b.address).await;
+    let ((at_a, _), (at_b, _)) = (a.connected().await, b.connected().await);
+    Pair { a, b, at_a, at_b }
+}
+
+/// A UDP path between one dialler and one node, which can lose what is too large or everything.
+pub(crate) struct Path {
+    pub(crate) address: SocketAddr,
+    largest: Arc<AtomicUsize>,
+    tasks: JoinSet<()>,
+}
+
+impl Path {
+    pub(crate) async fn to(node: SocketAddr) -> Path {
+        let near = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
+        let far = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
+        far.connect(node).await.unwrap();
+        let address = near.local_addr().unwrap();
+        let largest = Arc::new(AtomicUsize::new(usize::MAX));
+        let (learnt, dialler) = watch::channel(None);
+        let mut tasks = JoinSet::new();
+        let (from, to, limit) = (near.clone(), far.clone(), largest.clone());
+        tasks.spawn(async move {
+            let mut packet = vec![0; 65_536];
+            while let Ok((size, source)) = from.recv_from(&mut packet).await {
+                learnt.send_replace(Some(source));
+                if size <= limit.load(Ordering::Relaxed) {
+                    let _ = to.send(&packet[..size]).await;
+                }
+            }
+        });
+        let limit = largest.clone();
+        tasks.spawn(async move {
+            let mut packet = vec![0; 65_536];
+            while let Ok(size) = far.recv(&mut packet).await {
+                let known = *dialler.borrow();
+                if let Some(dialler) = known
+                    && size <= limit.load(Ordering::Relaxed)
+                {
+                    let _ = near.send_to(&packet[..size], dialler).await;
+                }
+            }
+        });
+        Path { address, largest, tasks }
+    }
+
+    /// From now on longer packets vanish.
+    pub(crate) fn narrow(&self, largest: usize) {
+        assert!(!self.tasks.is_empty());
+        self.largest.store(largest, Ordering::Relaxed);
+    }
+}
+
+/// QUIC and TLS as a stranger, or a node that has gone wrong, would use them.
+pub(crate) mod stranger {
+    use mep_io::Pem;
+    use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+    use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, ServerConfig};
+    use rustls::RootCertStore;
+    use rustls::crypto::ring::default_provider;
+    use rustls::server::WebPkiClientVerifier;
+    use rustls_pki_types::pem::PemObject;
+    use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+
+    pub(crate) const ALPN: &[u8] = b"gslb-mep/1";
+
+    pub(crate) fn roots(pem: &str) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        roots
+    }
+
+    fn pair(pem: &Pem) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        let chain = CertificateDer::pem_slice_iter(pem.certificate.as_bytes()).map(Result::unwrap).collect();
+        (chain, PrivateKeyDer::from_pem_slice(pem.key.as_bytes()).unwrap())
+    }
+
+    /// Trusts this CA and shows this certificate, or none.
+    pub(crate) fn client(ca: &str, own: Option<&Pem>, alpn: &[u8]) -> ClientConfig {
+        let builder = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots(ca));
+        let mut tls = match own {
+            Some(own) => {
+                let (chain, key) = pair(own);
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+            None => builder.with_no_client_auth(),
+        };
+        tls.alpn_protocols = vec![alpn.to_vec()];
+        ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
+    }
+
+    /// A server that shows this certificate, for as long as it is held.
+    pub(crate) fn server(ca: &str, own: &Pem) -> Endpoint {
+        let provider = Arc::new(default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(ca)), provider.clone());
+        let (chain, key) = pair(own);
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_single_cert(chain, key)
+            .unwrap();
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        let crypto = Arc::new(QuicServerConfig::try_from(tls).unwrap());
+        Endpoint::server(ServerConfig::with_crypto(crypto), super::loopback()).unwrap()
+    }
+
+    pub(crate) fn endpoint() -> Endpoint {
+        Endpoint::client(super::loopback()).unwrap()
+    }
+
+    /// Dials `ams/1` of the test group.
+    pub(crate) async fn dial(
+        endpoint: &Endpoint,
+        config: ClientConfig,
+        address: SocketAddr,
+    ) -> Result<Connection, ConnectionError> {
+        endpoint.connect_with(config, address, "1.ams.test.mep.gslb.internal").unwrap().await
+    }
+}
