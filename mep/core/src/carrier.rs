@@ -11,6 +11,14 @@ use std::time::Duration;
 /// The largest frame either side accepts, in bytes. A peer that sends a longer one is cut off.
 pub const MAX_FRAME: usize = 256 * 1024;
 
+/// Frames that may be on their way to a peer, sent and not acknowledged. A carrier's queue must hold as many. A quarter of
+/// them is kept for keepalives and acknowledgements, which wait for nothing.
+pub const MAX_IN_FLIGHT_FRAMES: usize = 128;
+
+/// Bytes that may be on their way to a peer, sent and not acknowledged; enough for 5 MB/s at 200 ms. Beyond it changes wait
+/// in the outbox, newest values only. A carrier's queue must hold this and one [`MAX_FRAME`] more.
+pub const MAX_IN_FLIGHT_BYTES: usize = 1024 * 1024;
+
 /// Names one connection among all this process has had; never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]

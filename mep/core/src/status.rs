@@ -15,6 +15,17 @@ pub enum PeerState {
     Down,
 }
 
+impl PeerState {
+    /// The word for it in API and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            PeerState::Connecting => "connecting",
+            PeerState::Up => "up",
+            PeerState::Down => "down",
+        }
+    }
+}
+
 /// All that is known of one peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerStatus {
@@ -26,16 +37,31 @@ pub struct PeerStatus {
     pub state: PeerState,
     /// Since when.
     pub since: Timestamp,
-    /// Why it is in this state: the reason of the last transition, for an operator.
+    /// Why it is in this state, for an operator: the reason of the last transition, or of the last refusal since.
     pub reason: String,
+    /// Why the last attempt at a session came to nothing; `None` once one was established.
+    pub last_attempt: Option<String>,
     /// When its last frame came, in any session.
     pub last_word: Option<Timestamp>,
+    /// How long ago it last heard this node, as it said in its last frame. Much more than the pause between our frames means
+    /// that our words are lost on the way.
+    pub hears_us: Option<Duration>,
     /// Round trip to it, as its transport measures it.
     pub path_rtt: Option<Duration>,
     /// Sessions established since this node started.
     pub sessions: u64,
     /// Transitions from up to down since this node started.
     pub downs: u64,
+    /// Connections and hellos of it that were turned away since this node started.
+    pub refusals: u64,
+    /// Snapshots started anew in a session because it read too slowly for the outbox.
+    pub resyncs: u64,
+    /// How long its snapshot took in this session; `None` until it is complete.
+    pub snapshot_in: Option<Duration>,
+    /// How long ours took to be sent in this session; `None` until it is complete.
+    pub snapshot_out: Option<Duration>,
+    /// Drawn anew at every start of the peer's process.
+    pub boot: Option<u64>,
     /// Sequence number of the last frame sent and received in the session.
     pub sent_seq: u64,
     /// See `sent_seq`.
@@ -62,6 +88,58 @@ pub struct PeerStatus {
     pub mismatches: Vec<String>,
     /// Expiry of its certificate, seconds since the Unix epoch.
     pub certificate_expires: Option<i64>,
-    /// Frames or parts of frames that were not understood or not allowed, and skipped.
+    /// Frames or parts of frames that were not allowed, and skipped.
     pub violations: u64,
+    /// Frames that were not understood wholly, as those of a newer version; the unknown parts were skipped.
+    pub unknown: u64,
+}
+
+impl PeerStatus {
+    /// A peer nobody has spoken to yet.
+    pub(crate) fn new(peer: NodeId, address: SocketAddr) -> Self {
+        PeerStatus {
+            peer,
+            address,
+            state: PeerState::Connecting,
+            since: Timestamp::ZERO,
+            reason: "not tried yet".to_owned(),
+            last_attempt: None,
+            last_word: None,
+            hears_us: None,
+            path_rtt: None,
+            sessions: 0,
+            downs: 0,
+            refusals: 0,
+            resyncs: 0,
+            snapshot_in: None,
+            snapshot_out: None,
+            boot: None,
+            sent_seq: 0,
+            received_seq: 0,
+            frames_out: 0,
+            frames_in: 0,
+            bytes_out: 0,
+            bytes_in: 0,
+            rows_out: 0,
+            rows_in: 0,
+            outbox: 0,
+            version: None,
+            config_hash: None,
+            mismatches: Vec::new(),
+            certificate_expires: None,
+            violations: 0,
+            unknown: 0,
+        }
+    }
+}
+
+/// What was turned away before it could be told apart by peer.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Strangers {
+    /// Connections with a valid certificate of a node that is not in the configuration, or that names this node itself.
+    pub unknown_nodes: u64,
+    /// Connections turned away by the carrier: another CA, expired, no node name.
+    pub refused: u64,
+    /// Whom and why, the last time.
+    pub last: Option<(SocketAddr, String)>,
 }

@@ -1,0 +1,255 @@
+//! What passes within a session: frames in, frames out.
+
+use crate::carrier::{ConnId, MAX_FRAME};
+use crate::link::Disorder;
+use crate::mep::{Mep, Timer, queues};
+use crate::outbox::Part;
+use crate::output::{DownReason, Output};
+use crate::peer::Session;
+use crate::proto;
+use crate::values::{RttRow, Sighting, Values};
+use crate::wire::{self, Incoming, Refusal, Word};
+use bytes::Bytes;
+use gslb_types::{Ldns, Timestamp};
+use std::time::Duration;
+
+/// Violations in one session after which the peer is not listened to any longer (threat T8).
+const MOST_VIOLATIONS: u64 = 1000;
+
+impl Mep {
+    /// Takes a frame.
+    pub(crate) fn received(&mut self, now: Timestamp, conn: ConnId, bytes: Bytes) {
+        let Some(place) = self.conns.get(&conn).copied() else { return };
+        let length = bytes.len();
+        let status = &mut self.peers[place].status;
+        status.frames_in += 1;
+        status.bytes_in += length as u64;
+        status.last_word = Some(now);
+        let frame = if length > MAX_FRAME { None } else { wire::decode(bytes).ok() };
+        match frame {
+            Some(frame) if self.peers[place].has_session_on(conn) => {
+                self.word_arrived(now, place, frame, length);
+            }
+            Some(frame) => self.first_word_arrived(now, place, conn, frame, length),
+            None if self.peers[place].has_session_on(conn) => self.garbage_arrived(now, place, length),
+            None => self.refuse(now, place, conn, &Refusal::NoHello),
+        }
+    }
+
+    pub(crate) fn path_rtt(&mut self, conn: ConnId, rtt: Duration) {
+        if let Some(place) = self.conns.get(&conn).copied() {
+            self.peers[place].status.path_rtt = Some(rtt);
+        }
+    }
+
+    /// Sends what is due, as far as there is room.
+    pub(crate) fn pump(&mut self, now: Timestamp, place: usize, values: &dyn Values) {
+        loop {
+            let Some(session) = self.peers[place].session.as_mut() else { return };
+            let parts = if session.link.has_room() {
+                self.outbox.next(now, &mut session.queue, values)
+            } else {
+                Vec::new()
+            };
+            if parts.is_empty() {
+                break;
+            }
+            for part in parts {
+                self.say(now, place, &part);
+            }
+        }
+        let Some(session) = self.peers[place].session.as_ref() else { return };
+        let next = session.queue.next_at().filter(|_| session.link.has_room());
+        if session.link.owes_acknowledgement() {
+            self.keep_alive(now, place);
+        }
+        if let Some(next) = next {
+            self.set_no_later(Timer::Pump(place), next);
+        }
+    }
+
+    /// Sends a word for the sake of it.
+    pub(crate) fn keep_alive(&mut self, now: Timestamp, place: usize) {
+        self.say(now, place, &Part::new(proto::frame::Body::Keepalive(proto::Keepalive {})));
+    }
+
+    pub(crate) fn say(&mut self, now: Timestamp, place: usize, part: &Part) {
+        let peer = &mut self.peers[place];
+        let Some(session) = peer.session.as_mut() else { return };
+        let (command, length) = session.link.send(now, &part.body);
+        let status = &mut peer.status;
+        status.frames_out += 1;
+        status.bytes_out += length as u64;
+        status.rows_out += part.rows;
+        if part.ends_snapshot {
+            status.snapshot_out = Some(now.since(session.since));
+        }
+        let next = now + session.pause;
+        self.command(command);
+        self.timers.set(Timer::Word(place), next);
+    }
+
+    fn first_word_arrived(
+        &mut self,
+        now: Timestamp,
+        place: usize,
+        conn: ConnId,
+        frame: Incoming,
+        length: usize,
+    ) {
+        let Some(candidate) = self.peers[place].candidate(conn) else { return };
+        let in_order = candidate.link.received(now, &frame, length);
+        match frame.word {
+            Some(Word::Hello(hello)) if in_order == Ok(true) => {
+                self.peers[place].status.unknown += u64::from(frame.unknown);
+                self.hello_arrived(now, place, conn, &hello);
+            }
+            _ => self.refuse(now, place, conn, &Refusal::NoHello),
+        }
+    }
+
+    fn garbage_arrived(&mut self, now: Timestamp, place: usize, length: usize) {
+        let Some(session) = self.peers[place].session.as_mut() else { return };
+        let disorder = session.link.received_garbage(now, length).err();
+        self.violated(now, place, 1);
+        if let Some(disorder) = disorder {
+            self.disordered(now, place, disorder);
+        }
+    }
+
+    fn word_arrived(&mut self, now: Timestamp, place: usize, frame: Incoming, length: usize) {
+        let Some(session) = self.peers[place].session.as_mut() else { return };
+        match session.link.received(now, &frame, length) {
+            Err(disorder) => return self.disordered(now, place, disorder),
+            Ok(true) => {}
+            Ok(false) => self.violated(now, place, 1),
+        }
+        self.timers.set(Timer::Silence(place), now + self.settings.keepalive);
+        let status = &mut self.peers[place].status;
+        status.hears_us = frame.heard;
+        status.unknown += u64::from(frame.unknown);
+        if let Some(unheard) = frame.heard.filter(|heard| *heard >= self.settings.keepalive) {
+            return self.session_lost(now, place, DownReason::NotHeard(unheard));
+        }
+        self.violated(now, place, frame.faults);
+        if let Some(word) = frame.word {
+            self.understood(now, place, word);
+        }
+        if self.peers[place].session.as_ref().is_some_and(Session::can_go_on) {
+            self.timers.set(Timer::Pump(place), now);
+        }
+    }
+
+    fn understood(&mut self, now: Timestamp, place: usize, word: Word) {
+        match word {
+            Word::Hello(_) => self.violated(now, place, 1),
+            Word::SnapshotBegin => self.snapshot_began(now, place),
+            Word::SnapshotEnd => self.snapshot_ended(now, place),
+            Word::Rtts(rows) => self.rtts_arrived(place, rows),
+            Word::Sightings(sightings) => self.sightings_arrived(now, place, sightings),
+            Word::Wanted(wanted) => {
+                wanted.into_iter().for_each(|ldns| self.asked(now, place, ldns));
+            }
+            Word::Metrics { age, services } => {
+                let peer = self.peers[place].id.clone();
+                let site = peer.site.clone();
+                self.outputs.push_back(Output::Metrics { peer, site, age, services });
+            }
+            Word::Keepalive => {}
+            Word::Goodbye(reason) => self.session_lost(now, place, DownReason::Goodbye(reason)),
+        }
+    }
+
+    fn snapshot_began(&mut self, now: Timestamp, place: usize) {
+        if let Some(session) = self.peers[place].session.as_mut() {
+            session.snapshot_began = Some(now);
+            session.synced = false;
+        }
+    }
+
+    fn snapshot_ended(&mut self, now: Timestamp, place: usize) {
+        let peer = &mut self.peers[place];
+        let began = peer.session.as_mut().and_then(|session| {
+            session.synced = true;
+            session.snapshot_began.take()
+        });
+        match began {
+            Some(began) => {
+                peer.status.snapshot_in = Some(now.since(began));
+                let synced = Output::Synced { peer: peer.id.clone() };
+                self.outputs.push_back(synced);
+            }
+            None => self.violated(now, place, 1),
+        }
+    }
+
+    fn rtts_arrived(&mut self, place: usize, mut rows: Vec<RttRow>) {
+        for row in &mut rows {
+            row.ldns = Ldns::of(row.ldns.address(), self.settings.masks);
+        }
+        if rows.is_empty() {
+            return;
+        }
+        let peer = &mut self.peers[place];
+        peer.status.rows_in += rows.len() as u64;
+        let rtts = Output::Rtts { peer: peer.id.clone(), site: peer.id.site.clone(), rows };
+        self.outputs.push_back(rtts);
+    }
+
+    /// A fresh sighting asks for values, too: the teller has none; and who made an entry on the teller's word has none either.
+    fn sightings_arrived(&mut self, now: Timestamp, place: usize, sightings: Vec<Sighting>) {
+        for sighting in sightings.iter().filter(|sighting| sighting.fresh) {
+            let ldns = Ldns::of(sighting.address, self.settings.masks);
+            self.asked(now, place, ldns);
+            self.missed(now, ldns);
+        }
+        if !sightings.is_empty() {
+            let peer = self.peers[place].id.clone();
+            self.outputs.push_back(Output::Sightings { peer, sightings });
+        }
+    }
+
+    fn asked(&mut self, now: Timestamp, place: usize, ldns: Ldns) {
+        let cap = self.settings.outbox_cap;
+        if let Some(session) = self.peers[place].session.as_mut() {
+            session.queue.asked(ldns, cap);
+            self.set_no_later(Timer::Pump(place), now);
+        }
+    }
+
+    /// Others may lack the value, too; by the next batch they have had the sighting.
+    fn missed(&mut self, now: Timestamp, ldns: Ldns) {
+        self.outbox.rtt_missed(ldns, queues(&mut self.peers));
+        self.set_no_later(Timer::Rtts, now + self.settings.rtt_interval);
+        self.relieve(now);
+    }
+
+    /// Counts what was not allowed; who does it too often is left alone.
+    fn violated(&mut self, now: Timestamp, place: usize, violations: u64) {
+        let peer = &mut self.peers[place];
+        peer.status.violations += violations;
+        let Some(session) = peer.session.as_mut() else { return };
+        session.violations += violations;
+        if session.violations > MOST_VIOLATIONS {
+            let reason = format!("more than {MOST_VIOLATIONS} violations");
+            self.session_lost(now, place, DownReason::Misbehaved(reason));
+        }
+    }
+
+    fn disordered(&mut self, now: Timestamp, place: usize, disorder: Disorder) {
+        self.violated(now, place, 1);
+        let reason = match disorder {
+            Disorder::Repeated => return,
+            Disorder::Gap { expected, found } => format!("frame {found} came in place of {expected}"),
+            Disorder::TooMany => "too many frames in a second".to_owned(),
+        };
+        self.session_lost(now, place, DownReason::Misbehaved(reason));
+    }
+}
+
+impl Session {
+    /// Whether there may be something to send that waited for room, or an acknowledgement to give.
+    fn can_go_on(&self) -> bool {
+        self.link.owes_acknowledgement() || (self.link.has_room() && self.queue.has_waiting())
+    }
+}

@@ -1,0 +1,312 @@
+//! The machine: all sessions of one node.
+
+use crate::carrier::{CarrierCommand, CarrierEvent, ConnId};
+use crate::outbox::{Outbox, Queue};
+use crate::output::{DownReason, Output};
+use crate::peer::{Dial, Peer};
+use crate::settings::Settings;
+use crate::values::{ServiceMetric, Values};
+use crate::{PeerState, PeerStatus, Strangers};
+use gslb_types::{Ldns, NodeId, Timers, Timestamp};
+use rand_core::SeedableRng;
+use rand_pcg::Pcg32;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// How long news wait for company: several in one frame cost little more than one.
+const BATCH: Duration = Duration::from_millis(5);
+
+/// How long a sighting waits that only refreshes an age.
+const REFRESH_BATCH: Duration = Duration::from_secs(1);
+
+/// The shortest intervals that are kept; shorter ones would be a busy loop.
+const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The smallest cap that is kept: a few chunks.
+const LEAST_CAP: usize = 4 * crate::wire::CHUNK;
+
+/// The metric exchange of one node with all its peers. See the crate's documentation for how to drive it.
+pub struct Mep {
+    pub(crate) me: NodeId,
+    pub(crate) boot: u64,
+    pub(crate) settings: Settings,
+    pub(crate) peers: Vec<Peer>,
+    /// Index into `peers` of every connection that stands.
+    pub(crate) conns: BTreeMap<ConnId, usize>,
+    pub(crate) outbox: Outbox,
+    pub(crate) timers: Timers<Timer>,
+    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) rng: Pcg32,
+    /// Hellos sent by this process.
+    pub(crate) hellos: u64,
+    pub(crate) strangers: Strangers,
+    stopped: bool,
+}
+
+/// What a deadline is for; peers by index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Timer {
+    /// Dial, or give a dial up of which no more was heard.
+    Dial(usize),
+    /// The hello of a candidate must have come.
+    Hello(ConnId),
+    /// A word of the peer must have come.
+    Silence(usize),
+    /// A word must be sent.
+    Word(usize),
+    /// There may be something to send.
+    Pump(usize),
+    /// Site metrics are told.
+    Metrics,
+    /// Changed RTTs are told.
+    Rtts,
+    /// Sightings are told.
+    Sightings,
+}
+
+impl Mep {
+    /// The exchange of node `me`. `boot` is drawn at random at every start of the process; `seed` is for jitter.
+    pub fn new(now: Timestamp, me: NodeId, boot: u64, settings: Settings, seed: u64) -> Self {
+        let settings = Settings {
+            keepalive: settings.keepalive.max(LEAST_INTERVAL * 3),
+            metrics_interval: settings.metrics_interval.max(LEAST_INTERVAL),
+            rtt_interval: settings.rtt_interval.max(LEAST_INTERVAL),
+            outbox_cap: settings.outbox_cap.max(LEAST_CAP),
+            ..settings
+        };
+        let others = settings.peers.iter().filter(|peer| peer.id != me);
+        let mut mep = Mep {
+            peers: others.map(|peer| Peer::new(peer, &me)).collect(),
+            me,
+            boot,
+            settings,
+            conns: BTreeMap::new(),
+            outbox: Outbox::new(),
+            timers: Timers::new(),
+            outputs: VecDeque::new(),
+            rng: Pcg32::seed_from_u64(seed),
+            hellos: 0,
+            strangers: Strangers::default(),
+            stopped: false,
+        };
+        for peer in 0..mep.peers.len() {
+            mep.peers[peer].status.since = now;
+            mep.dial_later(now, peer);
+        }
+        mep.timers.set(Timer::Metrics, now + mep.settings.metrics_interval);
+        mep
+    }
+
+    /// Takes what the carrier reports.
+    pub fn handle_carrier(&mut self, now: Timestamp, event: CarrierEvent) {
+        if self.stopped {
+            return;
+        }
+        match event {
+            CarrierEvent::Connected { conn, peer, dialled, address, certificate_expires } => {
+                self.connected(now, conn, &peer, dialled, address, certificate_expires);
+            }
+            CarrierEvent::Received { conn, frame } => self.received(now, conn, frame),
+            CarrierEvent::PathRtt { conn, rtt } => self.path_rtt(conn, rtt),
+            CarrierEvent::Closed { conn, reason } => self.connection_lost(now, conn, &reason),
+            CarrierEvent::DialFailed { peer, reason } => self.dial_failed(now, &peer, &reason),
+            CarrierEvent::Refused { address, reason } => {
+                self.strangers.refused += 1;
+                self.strangers.last = Some((address, crate::wire::printable(&reason)));
+            }
+        }
+    }
+
+    /// Does what is due. `values` is read for what is told now.
+    pub fn handle_timeout(&mut self, now: Timestamp, values: &dyn Values) {
+        let mut woken = false;
+        while let Some(timer) = self.timers.expired(now) {
+            woken = true;
+            match timer {
+                Timer::Dial(peer) => self.dial_due(now, peer),
+                Timer::Hello(conn) => self.hello_overdue(now, conn),
+                Timer::Silence(peer) => {
+                    self.session_lost(now, peer, DownReason::Silent(self.settings.keepalive));
+                }
+                Timer::Word(peer) => self.keep_alive(now, peer),
+                Timer::Pump(peer) => self.pump(now, peer, values),
+                Timer::Metrics => {
+                    self.timers.set(Timer::Metrics, now + self.settings.metrics_interval);
+                    self.metrics_due(now);
+                }
+                Timer::Rtts => {
+                    // An LDNS is told before its value.
+                    self.outbox.sightings_due();
+                    self.outbox.rtts_due();
+                    self.wake_all(now);
+                }
+                Timer::Sightings => {
+                    self.outbox.sightings_due();
+                    self.wake_all(now);
+                }
+            }
+        }
+        if woken {
+            self.end_turn();
+        }
+    }
+
+    /// Notes that what this site advertises for an LDNS changed. `first`: it is the first value of a new LDNS, and told at
+    /// once; other changes wait for company, for the RTT interval at most.
+    pub fn note_rtt(&mut self, now: Timestamp, ldns: Ldns, first: bool) {
+        if !self.is_heard() {
+            return;
+        }
+        self.outbox.rtt_changed(ldns, first, queues(&mut self.peers));
+        let wait = if first { BATCH } else { self.settings.rtt_interval };
+        self.set_no_later(Timer::Rtts, now + wait);
+        self.relieve(now);
+    }
+
+    /// Notes that an address asked this node, so long ago. `fresh`: the table had no entry for it; it is told at once, and
+    /// peers that have values tell them. Refreshes of the age of an entry are told at leisure; how often is for the caller.
+    pub fn note_sighting(&mut self, now: Timestamp, address: IpAddr, age: Duration, fresh: bool) {
+        if !self.is_heard() {
+            return;
+        }
+        self.outbox.sighted(address, now.before(age), fresh, queues(&mut self.peers));
+        self.set_no_later(Timer::Sightings, now + if fresh { BATCH } else { REFRESH_BATCH });
+        self.relieve(now);
+    }
+
+    /// Asks the peers for their values of an LDNS whose entry was made on a peer's word that was not fresh: the others may
+    /// have told theirs before there was a place to write them. Peers that are still telling all they know are not asked.
+    pub fn want(&mut self, now: Timestamp, ldns: Ldns) {
+        let cap = self.settings.outbox_cap;
+        for peer in 0..self.peers.len() {
+            if let Some(session) = self.peers[peer].session.as_mut().filter(|session| session.synced) {
+                session.queue.want(ldns, cap);
+                self.set_no_later(Timer::Pump(peer), now + BATCH);
+            }
+        }
+    }
+
+    /// Takes this site's metrics. They are told every metrics interval, and at once when the state of a service changed.
+    pub fn set_metrics(&mut self, now: Timestamp, services: Vec<ServiceMetric>) {
+        if self.outbox.set_metrics(now, services) {
+            self.metrics_due(now);
+        }
+    }
+
+    /// Says goodbye to everybody. The machine does nothing more after that; its last commands are to be carried out.
+    pub fn shutdown(&mut self, now: Timestamp) {
+        for peer in 0..self.peers.len() {
+            self.say_goodbye(now, peer);
+        }
+        self.timers = Timers::new();
+        self.stopped = true;
+    }
+
+    /// What happened since the last call, one at a time.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Mep::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.timers.next()
+    }
+
+    /// Where every peer stands, in the order of the settings.
+    pub fn peers(&self) -> impl Iterator<Item = PeerStatus> + '_ {
+        self.peers.iter().map(Peer::status)
+    }
+
+    /// Whether a session with a peer stands.
+    pub fn is_up(&self, peer: &NodeId) -> bool {
+        self.peers.iter().any(|p| p.id == *peer && p.status.state == PeerState::Up)
+    }
+
+    /// What was turned away and belongs to no peer.
+    pub fn strangers(&self) -> &Strangers {
+        &self.strangers
+    }
+
+    pub(crate) fn command(&mut self, command: CarrierCommand) {
+        self.outputs.push_back(Output::Carrier(command));
+    }
+
+    pub(crate) fn set_no_later(&mut self, timer: Timer, at: Timestamp) {
+        if self.timers.get(timer).is_none_or(|set| at < set) {
+            self.timers.set(timer, at);
+        }
+    }
+
+    /// Whether anybody listens; changes are not kept for peers without a session, they get everything when they come.
+    fn is_heard(&self) -> bool {
+        !self.stopped && self.peers.iter().any(|peer| peer.session.is_some())
+    }
+
+    fn wake_all(&mut self, now: Timestamp) {
+        for peer in 0..self.peers.len() {
+            if self.peers[peer].session.is_some() {
+                self.timers.set(Timer::Pump(peer), now);
+            }
+        }
+    }
+
+    fn metrics_due(&mut self, now: Timestamp) {
+        queues(&mut self.peers).for_each(Queue::metrics_due);
+        self.wake_all(now);
+    }
+
+    /// Keeps the outbox within its cap: first by sending sooner, then by taking the peers that lag most back to the start.
+    pub(crate) fn relieve(&mut self, now: Timestamp) {
+        let cap = self.settings.outbox_cap;
+        if self.outbox.len() <= cap / 2 {
+            return;
+        }
+        self.set_no_later(Timer::Rtts, now);
+        self.set_no_later(Timer::Sightings, now);
+        self.end_turn();
+        while self.outbox.len() > cap {
+            let most = queues(&mut self.peers).map(|queue| queue.lag()).max();
+            for (place, peer) in self.peers.iter_mut().enumerate() {
+                if let Some(session) = peer.session.as_mut().filter(|s| Some(s.queue.lag()) == most) {
+                    self.outbox.resync(&mut session.queue);
+                    peer.status.resyncs += 1;
+                    peer.status.snapshot_out = None;
+                    self.timers.set(Timer::Pump(place), now);
+                }
+            }
+            self.end_turn();
+        }
+    }
+
+    fn end_turn(&mut self) {
+        let sessions = self.peers.iter().filter_map(|peer| peer.session.as_ref());
+        self.outbox.end_turn(sessions.map(|session| &session.queue));
+    }
+
+    fn say_goodbye(&mut self, now: Timestamp, peer: usize) {
+        let reason = DownReason::Shutdown.to_string();
+        let mut conns: Vec<ConnId> = self.peers[peer].candidates.drain(..).map(|c| c.link.conn).collect();
+        if self.peers[peer].session.is_some() {
+            let goodbye = crate::proto::Goodbye { reason: "the node stops".to_owned() };
+            self.say(now, peer, &crate::outbox::Part::new(crate::proto::frame::Body::Goodbye(goodbye)));
+        }
+        let status = &mut self.peers[peer].status;
+        status.reason.clone_from(&reason);
+        if let Some(session) = self.peers[peer].session.take() {
+            let status = &mut self.peers[peer].status;
+            status.state = PeerState::Down;
+            status.since = now;
+            conns.push(session.link.conn);
+        }
+        self.peers[peer].dial = Dial::Idle;
+        for conn in conns {
+            self.conns.remove(&conn);
+            self.command(CarrierCommand::Close { conn, reason: reason.clone() });
+        }
+    }
+}
+
+pub(crate) fn queues(peers: &mut [Peer]) -> impl Iterator<Item = &mut Queue> {
+    peers.iter_mut().filter_map(|peer| peer.session.as_mut()).map(|session| &mut session.queue)
+}

@@ -1,0 +1,385 @@
+//! What waits to be told, and in which order.
+//!
+//! The changes are kept once for all peers; a peer's queue is its places in them. Values are read when they are sent.
+
+use crate::log::{ChangeLog, Cursor};
+use crate::proto::{self, frame::Body};
+use crate::wire::{self, CHUNK};
+use crate::{KnownLdns, RttRow, ServiceMetric, Sighting, Values};
+use bytes::Bytes;
+use gslb_types::{Ldns, Reach, Timestamp};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// From one chunk of a snapshot to the next: at most 200,000 rows a second to one peer, and others get a word in between.
+const SNAPSHOT_PACE: Duration = Duration::from_millis(5);
+
+/// The changes that not every peer has been told.
+pub(crate) struct Outbox {
+    rtts: ChangeLog<Ldns, RttNote>,
+    rtts_due: u64,
+    sightings: ChangeLog<IpAddr, SightingNote>,
+    sightings_due: u64,
+    metrics: Vec<ServiceMetric>,
+    metrics_taken: Timestamp,
+    /// The last piece of changes that was packed: the next peer is most likely at the same place. Valid for one turn,
+    /// since values change between turns.
+    packed: Option<Packed>,
+}
+
+#[derive(Clone, Copy)]
+struct RttNote {
+    /// The value changed, so that even its withdrawal is told. Otherwise a peer may just not have it.
+    changed: bool,
+    /// The peers may not know the LDNS yet: it is told along.
+    first: bool,
+}
+
+#[derive(Clone, Copy)]
+struct SightingNote {
+    seen: Timestamp,
+    fresh: bool,
+}
+
+struct Packed {
+    from: u64,
+    upto: u64,
+    entries: usize,
+    parts: Vec<Part>,
+}
+
+/// The body of one frame.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) body: Bytes,
+    /// RTT rows in it.
+    pub(crate) rows: u64,
+    pub(crate) ends_snapshot: bool,
+}
+
+impl Part {
+    pub(crate) fn new(body: Body) -> Self {
+        Part { body: wire::body(body), rows: 0, ends_snapshot: false }
+    }
+
+    fn rtts(rows: &[RttRow]) -> Self {
+        Part { rows: rows.len() as u64, ..Part::new(wire::rtts(rows)) }
+    }
+}
+
+/// What one peer has still to be told.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    rtts: Cursor,
+    sightings: Cursor,
+    /// LDNS the peer asked for.
+    asked: BTreeSet<Ldns>,
+    /// LDNS this node asks for.
+    wanted: BTreeSet<Ldns>,
+    /// The first service that is still to be told.
+    metrics: Option<usize>,
+    snapshot: Snapshot,
+}
+
+/// How far the telling of everything has come.
+#[derive(Clone, Copy, Debug)]
+enum Snapshot {
+    NotBegun,
+    Walking { after: Option<Ldns>, next: Timestamp },
+    Done,
+}
+
+impl Outbox {
+    pub(crate) fn new() -> Self {
+        Outbox {
+            rtts: ChangeLog::new(),
+            rtts_due: 0,
+            sightings: ChangeLog::new(),
+            sightings_due: 0,
+            metrics: Vec::new(),
+            metrics_taken: Timestamp::ZERO,
+            packed: None,
+        }
+    }
+
+    /// The queue of a session that begins: everything, then what changes from here on.
+    pub(crate) fn queue(&self) -> Queue {
+        Queue {
+            rtts: Cursor::new(self.rtts.last()),
+            sightings: Cursor::new(self.sightings.last()),
+            asked: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            metrics: Some(0),
+            snapshot: Snapshot::NotBegun,
+        }
+    }
+
+    /// Notes that the value of an LDNS changed (`first`: to its first value).
+    pub(crate) fn rtt_changed<'a>(
+        &mut self,
+        ldns: Ldns,
+        first: bool,
+        queues: impl Iterator<Item = &'a mut Queue>,
+    ) {
+        self.note_rtt(ldns, RttNote { changed: true, first }, queues);
+    }
+
+    /// Notes that peers may lack the value of an LDNS, if there is one.
+    pub(crate) fn rtt_missed<'a>(&mut self, ldns: Ldns, queues: impl Iterator<Item = &'a mut Queue>) {
+        self.note_rtt(ldns, RttNote { changed: false, first: false }, queues);
+    }
+
+    fn note_rtt<'a>(&mut self, ldns: Ldns, note: RttNote, queues: impl Iterator<Item = &'a mut Queue>) {
+        let before = self.rtts.note(ldns, |old| {
+            old.map_or(note, |old| RttNote {
+                changed: old.changed || note.changed,
+                first: old.first || note.first,
+            })
+        });
+        queues.for_each(|queue| queue.rtts.noted(before));
+    }
+
+    /// Notes that an address asked.
+    pub(crate) fn sighted<'a>(
+        &mut self,
+        address: IpAddr,
+        seen: Timestamp,
+        fresh: bool,
+        queues: impl Iterator<Item = &'a mut Queue>,
+    ) {
+        let before = self.sightings.note(address, |old| {
+            old.map_or(SightingNote { seen, fresh }, |old| SightingNote {
+                seen: old.seen.max(seen),
+                fresh: old.fresh || fresh,
+            })
+        });
+        queues.for_each(|queue| queue.sightings.noted(before));
+    }
+
+    /// Lets the changes noted so far be sent.
+    pub(crate) fn rtts_due(&mut self) {
+        self.rtts_due = self.rtts.last();
+    }
+
+    /// Likewise.
+    pub(crate) fn sightings_due(&mut self) {
+        self.sightings_due = self.sightings.last();
+    }
+
+    /// Takes new site metrics. Returns whether the state of a service changed.
+    pub(crate) fn set_metrics(&mut self, now: Timestamp, services: Vec<ServiceMetric>) -> bool {
+        let states = |services: &[ServiceMetric]| -> Vec<_> {
+            services.iter().map(|service| (service.name.clone(), service.state)).collect()
+        };
+        let changed = states(&self.metrics) != states(&services);
+        self.metrics = services;
+        self.metrics_taken = now;
+        changed
+    }
+
+    /// Entries that wait for somebody.
+    pub(crate) fn len(&self) -> usize {
+        self.rtts.len() + self.sightings.len()
+    }
+
+    /// The next frames for a peer; empty when it has been told all that is due.
+    pub(crate) fn next(&mut self, now: Timestamp, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
+        loop {
+            let parts = if let Some(from) = queue.metrics {
+                self.metrics(now, from, queue)
+            } else if queue.sightings.pending > 0 && queue.sightings.at < self.sightings_due {
+                self.sightings(now, queue)
+            } else if !queue.wanted.is_empty() {
+                vec![Part::new(wire::wanted(&take(&mut queue.wanted)))]
+            } else if !queue.asked.is_empty() {
+                answers(&take(&mut queue.asked), values)
+            } else if queue.rtts.pending > 0 && queue.rtts.at < self.rtts_due {
+                self.changes(queue, values)
+            } else {
+                return queue.snapshot(now, values);
+            };
+            if !parts.is_empty() {
+                return parts;
+            }
+        }
+    }
+
+    /// Ends a turn: what was packed is out of date, and what all of these queues have read is forgotten.
+    pub(crate) fn end_turn<'a>(&mut self, queues: impl Iterator<Item = &'a Queue>) {
+        self.packed = None;
+        let (mut rtts, mut sightings) = (self.rtts.last(), self.sightings.last());
+        for queue in queues {
+            rtts = rtts.min(queue.rtts.at);
+            sightings = sightings.min(queue.sightings.at);
+        }
+        self.rtts.forget(rtts);
+        self.sightings.forget(sightings);
+    }
+
+    /// Takes a queue that fell too far behind back to the beginning: everything anew, newest values.
+    pub(crate) fn resync(&self, queue: &mut Queue) {
+        queue.rtts = Cursor::new(self.rtts.last());
+        queue.sightings = Cursor::new(self.sightings.last());
+        queue.snapshot = Snapshot::NotBegun;
+    }
+
+    fn metrics(&self, now: Timestamp, from: usize, queue: &mut Queue) -> Vec<Part> {
+        let rest = self.metrics.get(from..).unwrap_or_default();
+        let chunk = rest.get(..CHUNK).unwrap_or(rest);
+        queue.metrics = (rest.len() > chunk.len()).then_some(from + chunk.len());
+        if chunk.is_empty() {
+            return Vec::new();
+        }
+        vec![Part::new(wire::metrics(chunk, now.since(self.metrics_taken)))]
+    }
+
+    fn sightings(&self, now: Timestamp, queue: &mut Queue) -> Vec<Part> {
+        let mut upto = self.sightings_due;
+        let mut told = Vec::new();
+        for (number, address, note) in self.sightings.between(queue.sightings.at, self.sightings_due) {
+            if told.len() == CHUNK {
+                break;
+            }
+            told.push(Sighting { address, age: now.since(note.seen), fresh: note.fresh });
+            upto = number;
+        }
+        if told.len() < CHUNK {
+            upto = self.sightings_due;
+        }
+        queue.sightings.read(upto, told.len());
+        if told.is_empty() { Vec::new() } else { vec![Part::new(wire::sightings(&told))] }
+    }
+
+    fn changes(&mut self, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
+        let packed = match self.packed.take() {
+            Some(packed) if packed.from == queue.rtts.at => packed,
+            Some(_) | None => self.pack(queue.rtts.at, values),
+        };
+        queue.rtts.read(packed.upto, packed.entries);
+        let parts = packed.parts.clone();
+        self.packed = Some(packed);
+        parts
+    }
+
+    fn pack(&self, from: u64, values: &dyn Values) -> Packed {
+        let (mut upto, mut entries) = (self.rtts_due, 0);
+        let (mut firsts, mut rows) = (Vec::new(), Vec::new());
+        for (number, ldns, note) in self.rtts.between(from, self.rtts_due) {
+            upto = number;
+            entries += 1;
+            if let Some(known) = values.known(ldns)
+                && (note.changed || known.reach != Reach::Pending)
+            {
+                rows.push(row(&known));
+                firsts.extend(note.first.then(|| sighting(&known)));
+            }
+            if entries == CHUNK {
+                break;
+            }
+        }
+        if entries < CHUNK {
+            upto = self.rtts_due;
+        }
+        let sightings = (!firsts.is_empty()).then(|| Part::new(wire::sightings(&firsts)));
+        let rtts = (!rows.is_empty()).then(|| Part::rtts(&rows));
+        Packed { from, upto, entries, parts: sightings.into_iter().chain(rtts).collect() }
+    }
+}
+
+impl Queue {
+    /// Keys that wait to be told; what a snapshot has still before it is not known.
+    pub(crate) fn len(&self) -> usize {
+        self.rtts.pending + self.sightings.pending + self.asked.len() + self.wanted.len()
+    }
+
+    /// When there will be something to say though nothing happens until then.
+    pub(crate) fn next_at(&self) -> Option<Timestamp> {
+        match self.snapshot {
+            Snapshot::Walking { next, .. } => Some(next),
+            Snapshot::NotBegun | Snapshot::Done => None,
+        }
+    }
+
+    /// Lets the site metrics be told.
+    pub(crate) fn metrics_due(&mut self) {
+        self.metrics = Some(0);
+    }
+
+    /// Notes that the peer asks for an LDNS; beyond the cap it is not heard, since it can ask again.
+    pub(crate) fn asked(&mut self, ldns: Ldns, cap: usize) {
+        if self.asked.len() < cap {
+            self.asked.insert(ldns);
+        }
+    }
+
+    /// Notes that this node asks for an LDNS.
+    pub(crate) fn want(&mut self, ldns: Ldns, cap: usize) {
+        if self.wanted.len() < cap {
+            self.wanted.insert(ldns);
+        }
+    }
+
+    /// How many changes it keeps from being forgotten.
+    pub(crate) fn lag(&self) -> usize {
+        self.rtts.pending + self.sightings.pending
+    }
+
+    /// Whether something may wait for room, or to become due.
+    pub(crate) fn has_waiting(&self) -> bool {
+        let walking = !matches!(self.snapshot, Snapshot::Done);
+        walking || self.metrics.is_some() || self.len() > 0
+    }
+
+    fn snapshot(&mut self, now: Timestamp, values: &dyn Values) -> Vec<Part> {
+        match self.snapshot {
+            Snapshot::NotBegun => {
+                self.snapshot = Snapshot::Walking { after: None, next: now };
+                vec![Part::new(Body::SnapshotBegin(proto::SnapshotBegin {}))]
+            }
+            Snapshot::Walking { after, next } if next <= now => self.chunk(now, after, values),
+            Snapshot::Walking { .. } | Snapshot::Done => Vec::new(),
+        }
+    }
+
+    /// Sightings go before rows, so that the peer has entries to write the values into.
+    fn chunk(&mut self, now: Timestamp, after: Option<Ldns>, values: &dyn Values) -> Vec<Part> {
+        let chunk = values.known_after(after, CHUNK);
+        let mut parts = Vec::new();
+        if !chunk.is_empty() {
+            let sightings: Vec<Sighting> = chunk.iter().map(sighting).collect();
+            parts.push(Part::new(wire::sightings(&sightings)));
+        }
+        let rows: Vec<RttRow> = chunk.iter().filter(|k| k.reach != Reach::Pending).map(row).collect();
+        if !rows.is_empty() {
+            parts.push(Part::rtts(&rows));
+        }
+        let last = chunk.last().map(|known| known.ldns);
+        if chunk.len() >= CHUNK && last > after {
+            self.snapshot = Snapshot::Walking { after: last, next: now + SNAPSHOT_PACE };
+        } else {
+            self.snapshot = Snapshot::Done;
+            let end = Part::new(Body::SnapshotEnd(proto::SnapshotEnd {}));
+            parts.push(Part { ends_snapshot: true, ..end });
+        }
+        parts
+    }
+}
+
+fn take(keys: &mut BTreeSet<Ldns>) -> Vec<Ldns> {
+    std::iter::from_fn(|| keys.pop_first()).take(CHUNK).collect()
+}
+
+fn answers(asked: &[Ldns], values: &dyn Values) -> Vec<Part> {
+    let known = asked.iter().filter_map(|ldns| values.known(*ldns));
+    let rows: Vec<RttRow> = known.filter(|k| k.reach != Reach::Pending).map(|k| row(&k)).collect();
+    if rows.is_empty() { Vec::new() } else { vec![Part::rtts(&rows)] }
+}
+
+fn row(known: &KnownLdns) -> RttRow {
+    RttRow { ldns: known.ldns, reach: known.reach, kind: known.kind, age: known.age }
+}
+
+fn sighting(known: &KnownLdns) -> Sighting {
+    Sighting { address: known.address, age: known.seen, fresh: false }
+}

@@ -1,0 +1,89 @@
+//! What the machine hands out, and why a session ended.
+
+use crate::carrier::CarrierCommand;
+use crate::{RttRow, ServiceMetric, Sighting};
+use gslb_types::{NodeId, SiteName};
+use std::time::Duration;
+
+/// What happened, in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// Something for the carrier to do.
+    Carrier(CarrierCommand),
+    /// A session stands: both hellos have come. What the peer says from here on confirms what it says.
+    PeerUp {
+        /// Who.
+        peer: NodeId,
+    },
+    /// A session ended. What the peer said stays said until it is too old.
+    PeerDown {
+        /// Who.
+        peer: NodeId,
+        /// Why.
+        reason: DownReason,
+    },
+    /// The peer has told all it knew when the session began.
+    Synced {
+        /// Who.
+        peer: NodeId,
+    },
+    /// What the peer's site advertises. Rows of LDNS without an entry here can be dropped: the entry asks for them when it
+    /// is made, by [`Mep::want`](crate::Mep::want) or by a fresh sighting.
+    Rtts {
+        /// Who says so.
+        peer: NodeId,
+        /// The only column it may write: the site in its certificate (threat T8).
+        site: SiteName,
+        /// The rows.
+        rows: Vec<RttRow>,
+    },
+    /// LDNS the peer knows to have asked.
+    Sightings {
+        /// Who says so.
+        peer: NodeId,
+        /// The LDNS.
+        sightings: Vec<Sighting>,
+    },
+    /// Services as the peer's site sees them. Whether they stand in that site is for the owner to check, who knows the
+    /// configuration.
+    Metrics {
+        /// Who says so.
+        peer: NodeId,
+        /// Its site.
+        site: SiteName,
+        /// How long ago the values were taken.
+        age: Duration,
+        /// The services; those not named keep what was said of them.
+        services: Vec<ServiceMetric>,
+    },
+}
+
+/// Why a session ended.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum DownReason {
+    /// Nothing came for the keepalive. The connection is closed; this node dials again.
+    #[error("no word for {0:?}")]
+    Silent(Duration),
+    /// Words come, but say that ours do not arrive (faults I-45). Both ends see the session end.
+    #[error("it has not heard this node for {0:?}")]
+    NotHeard(Duration),
+    /// The peer stopped in good order.
+    #[error("peer closed: {0}")]
+    Goodbye(String),
+    /// The connection broke, or the peer closed it for the reason it gave.
+    #[error("connection closed: {0}")]
+    Closed(String),
+    /// A process with another boot id took the session over: the peer was restarted, or two processes claim one identity,
+    /// of which the later one has it until it is gone (faults I-52).
+    #[error("its process was started anew, or another one claims its identity")]
+    Restarted,
+    /// The peer lost this session before we did, and has made another.
+    #[error("the peer has made a new connection")]
+    Superseded,
+    /// The peer breaks the protocol beyond what is skipped and counted.
+    #[error("closed for breaking the protocol: {0}")]
+    Misbehaved(String),
+    /// This node stops.
+    #[error("this node stops")]
+    Shutdown,
+}

@@ -1,0 +1,149 @@
+//! One peer: its connections, its session, and when it is dialled.
+//!
+//! ```text
+//!            dial, or be dialled            peer's hello will do
+//! (nothing) ---------------------> candidate --------------------> session
+//!     ^                                |                              |
+//!     |   refused, closed, no hello    |    silent, goodbye, closed   |
+//!     +--------------------------------+------------------------------+
+//!       dial again after the back-off
+//! ```
+
+use crate::PeerStatus;
+use crate::backoff::Backoff;
+use crate::carrier::ConnId;
+use crate::link::Link;
+use crate::outbox::Queue;
+use crate::settings::PeerSettings;
+use gslb_types::{NodeId, Timestamp};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Connections of one peer that may wait for a hello at once: one each way, and their successors.
+pub(crate) const MOST_CANDIDATES: usize = 4;
+
+/// Boots remembered as displaced; the oldest are forgotten, which at worst lets a duplicate in for a moment.
+const MOST_DISPLACED: usize = 16;
+
+/// A peer.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) id: NodeId,
+    /// Whether this end, the lower of the two, decides which connection becomes the session.
+    pub(crate) decides: bool,
+    pub(crate) dial: Dial,
+    pub(crate) backoff: Backoff,
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) session: Option<Session>,
+    displaced: VecDeque<u64>,
+    pub(crate) status: PeerStatus,
+}
+
+/// What is being done about a missing connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dial {
+    /// Nothing: there is a connection.
+    Idle,
+    /// The back-off runs.
+    Waiting,
+    /// The carrier was told to.
+    InFlight,
+}
+
+/// A connection whose hello has not come.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) link: Link,
+    pub(crate) dialled: bool,
+    /// Whether this end's hello was sent.
+    pub(crate) offered: bool,
+    pub(crate) certificate_expires: i64,
+}
+
+/// A connection over which both hellos have come.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) link: Link,
+    pub(crate) boot: u64,
+    /// The number of the hello it began with.
+    pub(crate) number: u64,
+    pub(crate) since: Timestamp,
+    /// From one word of ours to the next at most.
+    pub(crate) pause: Duration,
+    pub(crate) queue: Queue,
+    /// When the peer began to tell all it knows.
+    pub(crate) snapshot_began: Option<Timestamp>,
+    /// Whether it has told all it knew.
+    pub(crate) synced: bool,
+    pub(crate) violations: u64,
+}
+
+impl Peer {
+    pub(crate) fn new(settings: &PeerSettings, me: &NodeId) -> Self {
+        Peer {
+            id: settings.id.clone(),
+            decides: *me < settings.id,
+            dial: Dial::Idle,
+            backoff: Backoff::default(),
+            candidates: Vec::new(),
+            session: None,
+            displaced: VecDeque::new(),
+            status: PeerStatus::new(settings.id.clone(), settings.address),
+        }
+    }
+
+    /// Whether nothing stands and nothing is on its way.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.session.is_none() && self.candidates.is_empty() && self.dial == Dial::Idle
+    }
+
+    pub(crate) fn has_session_on(&self, conn: ConnId) -> bool {
+        self.session.as_ref().is_some_and(|session| session.link.conn == conn)
+    }
+
+    pub(crate) fn take_candidate(&mut self, conn: ConnId) -> Option<Candidate> {
+        let place = self.candidates.iter().position(|candidate| candidate.link.conn == conn)?;
+        Some(self.candidates.remove(place))
+    }
+
+    pub(crate) fn candidate(&mut self, conn: ConnId) -> Option<&mut Candidate> {
+        self.candidates.iter_mut().find(|candidate| candidate.link.conn == conn)
+    }
+
+    /// The end that does not decide offers one connection at a time: the first that it has not offered, if none is offered.
+    pub(crate) fn next_offer(&self) -> Option<ConnId> {
+        if self.decides || self.candidates.iter().any(|candidate| candidate.offered) {
+            return None;
+        }
+        self.candidates.first().map(|candidate| candidate.link.conn)
+    }
+
+    /// Remembers the boot of a process whose session another process took over.
+    pub(crate) fn displace(&mut self, boot: u64) {
+        if self.displaced.len() == MOST_DISPLACED {
+            self.displaced.pop_front();
+        }
+        self.displaced.push_back(boot);
+    }
+
+    /// Whether a process may have a session: not if another took its place and still has it.
+    pub(crate) fn admits(&mut self, boot: u64) -> bool {
+        if self.session.as_ref().is_some_and(|session| session.boot != boot) && self.displaced.contains(&boot)
+        {
+            return false;
+        }
+        self.displaced.retain(|displaced| *displaced != boot);
+        true
+    }
+
+    /// The status at this moment.
+    pub(crate) fn status(&self) -> PeerStatus {
+        let mut status = self.status.clone();
+        if let Some(session) = &self.session {
+            status.sent_seq = session.link.sent;
+            status.received_seq = session.link.received;
+            status.outbox = session.queue.len();
+        }
+        status
+    }
+}

@@ -1,0 +1,91 @@
+//! What nodes tell one another, in the node's own types, and how this node's part of it is read.
+
+use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceName, ServiceState};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// What this node can tell, read at the moment of sending: nothing is copied into queues, and a slow peer gets the newest
+/// values.
+pub trait Values {
+    /// The entry of an LDNS; `None` if there is none (any more).
+    fn known(&self, ldns: Ldns) -> Option<KnownLdns>;
+
+    /// The entries after `after` in address order, at most `limit`. Called once for each chunk of a snapshot, so it should
+    /// cost about `limit` steps and not a walk over the table.
+    fn known_after(&self, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns>;
+}
+
+/// An LDNS as this node knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KnownLdns {
+    /// The entry's key.
+    pub ldns: Ldns,
+    /// The most recent asker among the addresses of the entry.
+    pub address: IpAddr,
+    /// How long ago it last asked anybody in the group.
+    pub seen: Duration,
+    /// What this site advertises; [`Reach::Pending`] if nothing.
+    pub reach: Reach,
+    /// What measured it.
+    pub kind: Option<ProbeKind>,
+    /// How long ago that was last true.
+    pub age: Duration,
+}
+
+/// What a peer says of its site's way to an LDNS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RttRow {
+    /// The entry's key.
+    pub ldns: Ldns,
+    /// The value. [`Reach::Pending`] withdraws the one told before.
+    pub reach: Reach,
+    /// What measured it.
+    pub kind: Option<ProbeKind>,
+    /// How long ago it was last true; at most a second too much.
+    pub age: Duration,
+}
+
+/// An LDNS that asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Sighting {
+    /// The address it asked from.
+    pub address: IpAddr,
+    /// How long ago; at most a second too much.
+    pub age: Duration,
+    /// Whether it was new to the teller.
+    pub fresh: bool,
+}
+
+/// A service as its own site sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceMetric {
+    /// Its name in the group's configuration.
+    pub name: ServiceName,
+    /// Its health.
+    pub state: ServiceState,
+    /// Mean response time of its monitors; `None` until measured.
+    pub response_time: Option<Rtt>,
+    /// Active transactions, if its traffic is seen.
+    pub active: Option<u64>,
+    /// Open connections, if its traffic is seen.
+    pub connections: Option<u64>,
+    /// Bytes both ways in the bandwidth window, if its traffic is seen.
+    pub bytes: Option<u64>,
+    /// Packets both ways in the bandwidth window, if its traffic is seen.
+    pub packets: Option<u64>,
+}
+
+impl ServiceMetric {
+    /// A service of which only the health is known.
+    pub fn new(name: ServiceName, state: ServiceState) -> Self {
+        ServiceMetric {
+            name,
+            state,
+            response_time: None,
+            active: None,
+            connections: None,
+            bytes: None,
+            packets: None,
+        }
+    }
+}

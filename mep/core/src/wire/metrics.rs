@@ -1,0 +1,125 @@
+//! Services of a site.
+
+use super::{Allowance, millis};
+use crate::ServiceMetric;
+use crate::proto::{self, frame::Body};
+use gslb_types::{Rtt, ServiceName, ServiceState};
+use std::time::Duration;
+
+/// The body that tells these services, as they were so long ago.
+pub(crate) fn metrics(services: &[ServiceMetric], age: Duration) -> Body {
+    let services = services.iter().map(|service| proto::Service {
+        name: service.name.as_str().to_owned(),
+        state: state_to_wire(service.state) as i32,
+        response_time_us: service.response_time.map(Rtt::as_micros),
+        active: service.active,
+        connections: service.connections,
+        bytes: service.bytes,
+        packets: service.packets,
+    });
+    Body::Metrics(proto::SiteMetrics { age_ms: millis(age), services: services.collect() })
+}
+
+/// The services of a body; names that are none are left out and counted, and so are response times out of range.
+pub(super) fn read_services(services: Vec<proto::Service>, faults: &mut u64) -> Vec<ServiceMetric> {
+    if !Allowance::new().take(services.len(), faults) {
+        return Vec::new();
+    }
+    services.into_iter().filter_map(|service| read_service(&service, faults)).collect()
+}
+
+fn read_service(service: &proto::Service, faults: &mut u64) -> Option<ServiceMetric> {
+    let Ok(name) = ServiceName::new(&service.name) else {
+        *faults += 1;
+        return None;
+    };
+    let in_range = |us: &u32| (Rtt::MIN.as_micros()..=Rtt::MAX.as_micros()).contains(us);
+    let response_time = service.response_time_us.filter(in_range);
+    *faults += u64::from(response_time != service.response_time_us);
+    Some(ServiceMetric {
+        name,
+        state: state_from_wire(service.state, faults),
+        response_time: response_time.map(Rtt::from_micros),
+        active: service.active,
+        connections: service.connections,
+        bytes: service.bytes,
+        packets: service.packets,
+    })
+}
+
+fn state_to_wire(state: ServiceState) -> proto::ServiceState {
+    match state {
+        ServiceState::Learning => proto::ServiceState::Learning,
+        ServiceState::Up => proto::ServiceState::Up,
+        ServiceState::Down => proto::ServiceState::Down,
+        ServiceState::Disabled => proto::ServiceState::Disabled,
+    }
+}
+
+/// A state this version does not know is never healthy (behaviour 8). It is not left out either: the last word before it
+/// may have been "up".
+fn state_from_wire(state: i32, faults: &mut u64) -> ServiceState {
+    match proto::ServiceState::try_from(state).unwrap_or_default() {
+        proto::ServiceState::Learning => ServiceState::Learning,
+        proto::ServiceState::Up => ServiceState::Up,
+        proto::ServiceState::Down => ServiceState::Down,
+        proto::ServiceState::Disabled => ServiceState::Disabled,
+        proto::ServiceState::Unspecified => {
+            *faults += 1;
+            ServiceState::Down
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Word, body, decode};
+
+    fn up(name: &str) -> ServiceMetric {
+        ServiceMetric::new(ServiceName::new(name).unwrap(), ServiceState::Up)
+    }
+
+    #[test]
+    fn services_come_out_as_they_went_in_and_absent_is_not_zero() {
+        let told = vec![
+            up("web-a"),
+            ServiceMetric {
+                state: ServiceState::Learning,
+                response_time: Some(Rtt::from_micros(1)),
+                active: Some(0),
+                connections: Some(u64::MAX),
+                bytes: Some(7),
+                packets: Some(1),
+                ..up("web-b")
+            },
+        ];
+        let age = Duration::from_millis(12);
+        let read = decode(body(metrics(&told, age))).unwrap();
+        assert_eq!((read.word, read.faults), (Some(Word::Metrics { age, services: told }), 0));
+    }
+
+    #[test]
+    fn a_state_this_version_does_not_know_is_down() {
+        for state in [0, 5, -1, i32::MAX] {
+            let mut faults = 0;
+            let told = proto::Service { name: "web".to_owned(), state, ..Default::default() };
+            let read = read_services(vec![told], &mut faults);
+            assert_eq!((read[0].state, faults), (ServiceState::Down, 1), "{state}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_none_and_a_response_time_of_nothing_are_counted() {
+        let told = |name: &str, us| proto::Service {
+            name: name.to_owned(),
+            state: 2,
+            response_time_us: Some(us),
+            ..Default::default()
+        };
+        let mut faults = 0;
+        let read = read_services(vec![told("web\u{1b}[2J", 5), told("web", 0), told("ok", 5)], &mut faults);
+        let ok = ServiceMetric { response_time: Some(Rtt::from_micros(5)), ..up("ok") };
+        assert_eq!((read, faults), (vec![up("web"), ok], 2));
+    }
+}

@@ -1,0 +1,180 @@
+//! Frames as bytes: packing on the way out; limits and plain types on the way in.
+//!
+//! Nothing behind this module sees a protobuf message, and nothing in it knows a session.
+
+mod hello;
+mod metrics;
+mod rows;
+mod sightings;
+
+pub(crate) use hello::{PeerHello, Refusal, check_hello, hello};
+pub(crate) use metrics::metrics;
+pub(crate) use rows::rtts;
+pub(crate) use sightings::{sightings, wanted};
+
+use crate::proto::{self, frame::Body};
+use crate::{RttRow, ServiceMetric, Sighting};
+use bytes::{Bytes, BytesMut};
+use gslb_types::Ldns;
+use prost::Message;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+/// Rows, sightings or services this node puts into one frame: long enough for 7 bytes a row, short enough to let others
+/// pass in between.
+pub(crate) const CHUNK: usize = 1000;
+
+/// Rows, sightings or services taken from one frame; a peer's chunks may be larger than ours, but not without end.
+const MOST_ITEMS: usize = 8192;
+
+/// What stands before every body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) seq: u64,
+    pub(crate) ack: u64,
+    pub(crate) heard: Option<Duration>,
+}
+
+/// A frame of a peer, as far as it was understood and allowed.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) seq: u64,
+    pub(crate) ack: u64,
+    pub(crate) heard: Option<Duration>,
+    /// `None` if it was not understood.
+    pub(crate) word: Option<Word>,
+    /// Whether some of it was not understood.
+    pub(crate) unknown: bool,
+    /// Parts that were not allowed, and left out.
+    pub(crate) faults: u64,
+}
+
+/// What a frame says.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Word {
+    Hello(proto::Hello),
+    SnapshotBegin,
+    SnapshotEnd,
+    Rtts(Vec<RttRow>),
+    Sightings(Vec<Sighting>),
+    Wanted(Vec<Ldns>),
+    Metrics { age: Duration, services: Vec<ServiceMetric> },
+    Keepalive,
+    Goodbye(String),
+}
+
+/// A body's bytes; the same for every peer it is sent to.
+pub(crate) fn body(body: Body) -> Bytes {
+    proto::Frame { seq: 0, ack: 0, heard_ms: None, body: Some(body) }.encode_to_vec().into()
+}
+
+/// A whole frame. The encodings of two messages, one after the other, are the encoding of both merged.
+pub(crate) fn frame(header: Header, body: &Bytes) -> Bytes {
+    let head =
+        proto::Frame { seq: header.seq, ack: header.ack, heard_ms: header.heard.map(millis), body: None };
+    let mut bytes = BytesMut::with_capacity(head.encoded_len() + body.len());
+    // A growing buffer has room for everything.
+    let _ = head.encode(&mut bytes);
+    bytes.extend_from_slice(body);
+    bytes.freeze()
+}
+
+/// Reads a frame; an error if it is no protobuf at all.
+pub(crate) fn decode(bytes: Bytes) -> Result<Incoming, prost::DecodeError> {
+    let length = bytes.len();
+    let frame = proto::Frame::decode(bytes)?;
+    // The parts that were skipped are those that would not be written again.
+    let unknown = frame.body.is_none() || frame.encoded_len() != length;
+    let mut faults = 0;
+    let word = frame.body.map(|body| match body {
+        Body::Hello(hello) => Word::Hello(hello),
+        Body::SnapshotBegin(_) => Word::SnapshotBegin,
+        Body::SnapshotEnd(_) => Word::SnapshotEnd,
+        Body::Rtts(rtts) => Word::Rtts(rows::read_rtts(rtts, &mut faults)),
+        Body::Sightings(sightings) => Word::Sightings(sightings::read_sightings(sightings, &mut faults)),
+        Body::Wanted(wanted) => Word::Wanted(sightings::read_wanted(wanted, &mut faults)),
+        Body::Metrics(metrics) => Word::Metrics {
+            age: from_millis(metrics.age_ms),
+            services: metrics::read_services(metrics.services, &mut faults),
+        },
+        Body::Keepalive(_) => Word::Keepalive,
+        Body::Goodbye(goodbye) => Word::Goodbye(printable(&goodbye.reason)),
+    });
+    Ok(Incoming {
+        seq: frame.seq,
+        ack: frame.ack,
+        heard: frame.heard_ms.map(from_millis),
+        word,
+        unknown,
+        faults,
+    })
+}
+
+/// A peer's text as it may stand in logs and API: short, and without control characters (threat T11).
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+fn millis(d: Duration) -> u32 {
+    u32::try_from(d.as_millis()).unwrap_or(u32::MAX)
+}
+
+fn from_millis(ms: u32) -> Duration {
+    Duration::from_millis(u64::from(ms))
+}
+
+/// Addresses in two columns.
+#[derive(Default)]
+struct Columns {
+    v4: Vec<u32>,
+    v6: BytesMut,
+}
+
+impl Columns {
+    fn push(&mut self, address: IpAddr) {
+        match address.to_canonical() {
+            IpAddr::V4(a) => self.v4.push(a.to_bits()),
+            IpAddr::V6(a) => self.v6.extend_from_slice(&a.octets()),
+        }
+    }
+}
+
+/// The addresses of a column of 16-byte entries; `None` if the last one is cut.
+fn v6_column(column: &[u8]) -> Option<impl ExactSizeIterator<Item = IpAddr> + '_> {
+    let (addresses, rest) = column.as_chunks::<16>();
+    rest.is_empty().then(|| addresses.iter().map(|octets| IpAddr::V6(Ipv6Addr::from(*octets))))
+}
+
+fn v4_column(column: &[u32]) -> impl ExactSizeIterator<Item = IpAddr> + '_ {
+    column.iter().map(|bits| IpAddr::V4(Ipv4Addr::from_bits(*bits)))
+}
+
+/// The address, unless it can't be anybody's.
+fn asker(address: IpAddr) -> Option<IpAddr> {
+    let address = address.to_canonical();
+    let broadcast = matches!(address, IpAddr::V4(a) if a.is_broadcast());
+    (!address.is_unspecified() && !address.is_multicast() && !broadcast).then_some(address)
+}
+
+/// Counts the items taken from one frame.
+struct Allowance(usize);
+
+impl Allowance {
+    fn new() -> Self {
+        Allowance(MOST_ITEMS)
+    }
+
+    /// Takes room for so many more; a fault if there is none.
+    fn take(&mut self, items: usize, faults: &mut u64) -> bool {
+        match self.0.checked_sub(items) {
+            Some(left) => {
+                self.0 = left;
+                true
+            }
+            None => {
+                *faults += 1;
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Whole machines, joined by a network without sockets or clocks.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
+mod handshake;
+mod hostile;
+mod liveness;
+mod net;
+mod refusals;
+mod sync;
