@@ -43,7 +43,8 @@ pub struct Limits {
     pub idle: Duration,
     /// Frames that may wait on one connection.
     pub queue_frames: usize,
-    /// Their bytes. 300,000 LDNS at about 40 bytes a row fit.
+    /// Their bytes. A session lets the peer acknowledge long before so much is under way; more would only be late, and 32
+    /// peers that all hang must not eat the memory.
     pub queue_bytes: usize,
 }
 
@@ -55,7 +56,7 @@ impl Default for Limits {
             path_rtt: Duration::from_secs(3),
             idle: Duration::from_secs(30),
             queue_frames: 1024,
-            queue_bytes: 16 * 1024 * 1024,
+            queue_bytes: 8 * 1024 * 1024,
         }
     }
 }

@@ -9,7 +9,7 @@ use quinn::{Connection, Incoming};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
 /// Decides about a first packet. What is let in becomes a task, for the caller to run.
 pub(crate) fn admit(
@@ -52,13 +52,14 @@ async fn accept(shared: Arc<Shared>, incoming: Incoming, ticket: Ticket) {
 
 async fn welcome(shared: &Shared, incoming: Incoming, address: SocketAddr) -> Result<Link, String> {
     let limit = shared.limits.handshake;
-    let connection = match timeout(limit, shake(shared, incoming)).await {
+    let deadline = tokio::time::Instant::now() + limit;
+    let connection = match timeout_at(deadline, shake(shared, incoming)).await {
         Ok(shaken) => shaken?,
         Err(_) => return Err(format!("the handshake was not finished within {limit:?}")),
     };
     let subject = peer_of(&connection, shared.identity.group())
         .inspect_err(|reason| connection.close(code::REFUSED, reason.as_bytes()))?;
-    match timeout(limit, greet_back(&connection)).await {
+    match timeout_at(deadline, greet_back(&connection)).await {
         Ok(Ok((incoming, outgoing))) => {
             Ok(Link { connection, incoming, outgoing, subject, dialled: false, address })
         }

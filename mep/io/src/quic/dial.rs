@@ -9,7 +9,7 @@ use mep_core::carrier::CarrierEvent;
 use quinn::{Connection, Endpoint};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 /// One dial and, if it comes to something, the life of the connection.
 pub(crate) async fn dial(shared: Arc<Shared>, endpoint: Endpoint, peer: NodeId, address: SocketAddr) {
@@ -34,7 +34,8 @@ async fn connect(
     address: SocketAddr,
 ) -> Result<Link, String> {
     let limit = shared.limits.handshake;
-    let connection = match timeout(limit, shake(shared, endpoint, peer, address)).await {
+    let deadline = Instant::now() + limit;
+    let connection = match timeout_at(deadline, shake(shared, endpoint, peer, address)).await {
         Ok(shaken) => shaken?,
         Err(_) => {
             return Err(format!(
@@ -43,7 +44,7 @@ async fn connect(
         }
     };
     let subject = named(shared, &connection, peer).inspect_err(|reason| refuse(&connection, reason))?;
-    match timeout(limit, greet_first(&connection)).await {
+    match timeout_at(deadline, greet_first(&connection)).await {
         Ok(Ok((incoming, outgoing))) => {
             Ok(Link { connection, incoming, outgoing, subject, dialled: true, address: plain(address) })
         }

@@ -55,7 +55,11 @@ impl Node {
     }
 
     pub(crate) fn start_with(identity: Arc<Identity>, limits: Limits, room: usize) -> Node {
-        let settings = Settings { listen: loopback(), identity: identity.clone(), limits };
+        Node::start_at(loopback(), identity, limits, room)
+    }
+
+    pub(crate) fn start_at(listen: SocketAddr, identity: Arc<Identity>, limits: Limits, room: usize) -> Node {
+        let settings = Settings { listen, identity: identity.clone(), limits };
         let carrier = Carrier::bind(settings).unwrap();
         let (commands, obeyed) = mpsc::channel(256);
         let (reported, events) = mpsc::channel(room);

@@ -1,8 +1,10 @@
 //! Many nodes at once.
 
-use crate::support::{Node, authority, id};
+use crate::support::{Node, authority, id, identity};
 use mep_core::carrier::{CarrierEvent, ConnId};
+use mep_io::Limits;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 #[tokio::test]
 async fn two_nodes_that_dial_each_other_at_once_get_two_connections() {
@@ -47,5 +49,31 @@ async fn sixteen_nodes_form_a_full_mesh_and_every_pair_talks() {
             heard.insert(id(std::str::from_utf8(&node.received().await).unwrap()));
         }
         assert_eq!(heard.len(), COUNT - 1, "{} heard {heard:?}", node.me);
+    }
+}
+
+#[tokio::test]
+async fn one_socket_for_both_families_speaks_both_and_says_addresses_as_people_write_them() {
+    let ca = authority();
+    let at = |me: &str, listen: &str| {
+        let identity = identity(&ca.issue(&id(me)).unwrap(), me);
+        Node::start_at(listen.parse().unwrap(), identity, Limits::default(), 64)
+    };
+    let mut both = at("ams/1", "[::]:0");
+    let port = both.address.port();
+    for (me, from, to) in [("fra/1", "127.0.0.1:0", "127.0.0.1"), ("syd/1", "[::1]:0", "::1")] {
+        let mut node = at(me, from);
+        node.dial("ams/1", SocketAddr::new(to.parse().unwrap(), port)).await;
+        node.connected().await;
+        let CarrierEvent::Connected { address, .. } = both.event().await else { panic!("not connected") };
+        assert_eq!(address, node.address);
+        both.dial(me, node.address).await;
+        let CarrierEvent::Connected { address, .. } = both.event().await else { panic!("not connected") };
+        assert_eq!(address, node.address);
+        node.connected().await;
+        // Both connections of this node end with it.
+        node.stop.cancel();
+        both.closed().await;
+        both.closed().await;
     }
 }
