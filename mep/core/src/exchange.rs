@@ -58,6 +58,7 @@ impl Mep {
                 self.say(now, place, &part);
             }
         }
+        self.tell_missed(now);
         let Some(session) = self.peers[place].session.as_ref() else { return };
         let next = session.queue.next_at().filter(|_| session.link.has_room());
         if session.link.owes_acknowledgement() {
@@ -148,7 +149,7 @@ impl Mep {
             Word::Rtts(rows) => self.rtts_arrived(place, rows),
             Word::Sightings(sightings) => self.sightings_arrived(now, place, sightings),
             Word::Wanted(wanted) => {
-                wanted.into_iter().for_each(|ldns| self.asked(now, place, ldns));
+                wanted.into_iter().for_each(|ldns| self.asked(now, place, ldns, false));
             }
             Word::Metrics { age, services } => {
                 let peer = self.peers[place].id.clone();
@@ -196,12 +197,10 @@ impl Mep {
         self.outputs.push_back(rtts);
     }
 
-    /// A fresh sighting asks for values, too: the teller has none; and who made an entry on the teller's word has none either.
+    /// A fresh sighting asks for values, too: the teller has none.
     fn sightings_arrived(&mut self, now: Timestamp, place: usize, sightings: Vec<Sighting>) {
         for sighting in sightings.iter().filter(|sighting| sighting.fresh) {
-            let ldns = Ldns::of(sighting.address, self.settings.masks);
-            self.asked(now, place, ldns);
-            self.missed(now, ldns);
+            self.asked(now, place, Ldns::of(sighting.address, self.settings.masks), true);
         }
         if !sightings.is_empty() {
             let peer = self.peers[place].id.clone();
@@ -209,19 +208,20 @@ impl Mep {
         }
     }
 
-    fn asked(&mut self, now: Timestamp, place: usize, ldns: Ldns) {
+    fn asked(&mut self, now: Timestamp, place: usize, ldns: Ldns, fresh: bool) {
         let cap = self.settings.outbox_cap;
         if let Some(session) = self.peers[place].session.as_mut() {
-            session.queue.asked(ldns, cap);
+            session.queue.asked(ldns, fresh, cap);
             self.set_no_later(Timer::Pump(place), now);
         }
     }
 
-    /// Others may lack the value, too; by the next batch they have had the sighting.
-    fn missed(&mut self, now: Timestamp, ldns: Ldns) {
-        self.outbox.rtt_missed(ldns, queues(&mut self.peers));
-        self.set_no_later(Timer::Rtts, now + self.settings.rtt_interval);
-        self.relieve(now);
+    /// Tells everybody what one peer missed, with the next batch: by then they have an entry to write it into.
+    fn tell_missed(&mut self, now: Timestamp) {
+        for ldns in self.outbox.take_missed() {
+            self.outbox.rtt_missed(ldns, queues(&mut self.peers));
+            self.set_no_later(Timer::Rtts, now + self.settings.rtt_interval);
+        }
     }
 
     /// Counts what was not allowed; who does it too often is left alone.

@@ -257,7 +257,7 @@ impl Mep {
     }
 
     /// Keeps the outbox within its cap: first by sending sooner, then by taking the peers that lag most back to the start.
-    pub(crate) fn relieve(&mut self, now: Timestamp) {
+    fn relieve(&mut self, now: Timestamp) {
         let cap = self.settings.outbox_cap;
         if self.outbox.len() <= cap / 2 {
             return;

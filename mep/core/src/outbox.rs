@@ -8,7 +8,7 @@ use crate::wire::{self, CHUNK};
 use crate::{KnownLdns, RttRow, ServiceMetric, Sighting, Values};
 use bytes::Bytes;
 use gslb_types::{Ldns, Reach, Timestamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -23,9 +23,11 @@ pub(crate) struct Outbox {
     sightings_due: u64,
     metrics: Vec<ServiceMetric>,
     metrics_taken: Timestamp,
-    /// The last piece of changes that was packed: the next peer is most likely at the same place. Valid for one turn,
-    /// since values change between turns.
-    packed: Option<Packed>,
+    /// Pieces of changes that were packed, by the number they begin after: other peers are most likely at the same places.
+    /// Valid for one turn, since values change between turns.
+    packed: BTreeMap<u64, Packed>,
+    /// LDNS that were new to somebody although this node has a value of them.
+    missed: Vec<Ldns>,
 }
 
 #[derive(Clone, Copy)]
@@ -43,7 +45,6 @@ struct SightingNote {
 }
 
 struct Packed {
-    from: u64,
     upto: u64,
     entries: usize,
     parts: Vec<Part>,
@@ -73,8 +74,8 @@ impl Part {
 pub(crate) struct Queue {
     rtts: Cursor,
     sightings: Cursor,
-    /// LDNS the peer asked for.
-    asked: BTreeSet<Ldns>,
+    /// LDNS the peer asked for, and whether they were new to it.
+    asked: BTreeMap<Ldns, bool>,
     /// LDNS this node asks for.
     wanted: BTreeSet<Ldns>,
     /// The first service that is still to be told.
@@ -99,7 +100,8 @@ impl Outbox {
             sightings_due: 0,
             metrics: Vec::new(),
             metrics_taken: Timestamp::ZERO,
-            packed: None,
+            packed: BTreeMap::new(),
+            missed: Vec::new(),
         }
     }
 
@@ -108,7 +110,7 @@ impl Outbox {
         Queue {
             rtts: Cursor::new(self.rtts.last()),
             sightings: Cursor::new(self.sightings.last()),
-            asked: BTreeSet::new(),
+            asked: BTreeMap::new(),
             wanted: BTreeSet::new(),
             metrics: Some(0),
             snapshot: Snapshot::NotBegun,
@@ -125,7 +127,12 @@ impl Outbox {
         self.note_rtt(ldns, RttNote { changed: true, first }, queues);
     }
 
-    /// Notes that peers may lack the value of an LDNS, if there is one.
+    /// The LDNS of [`Outbox::rtt_missed`] that turned up since the last call.
+    pub(crate) fn take_missed(&mut self) -> Vec<Ldns> {
+        std::mem::take(&mut self.missed)
+    }
+
+    /// Notes that peers may lack the value of an LDNS.
     pub(crate) fn rtt_missed<'a>(&mut self, ldns: Ldns, queues: impl Iterator<Item = &'a mut Queue>) {
         self.note_rtt(ldns, RttNote { changed: false, first: false }, queues);
     }
@@ -191,9 +198,10 @@ impl Outbox {
             } else if queue.sightings.pending > 0 && queue.sightings.at < self.sightings_due {
                 self.sightings(now, queue)
             } else if !queue.wanted.is_empty() {
-                vec![Part::new(wire::wanted(&take(&mut queue.wanted)))]
+                let wanted: Vec<Ldns> = std::iter::from_fn(|| queue.wanted.pop_first()).take(CHUNK).collect();
+                vec![Part::new(wire::wanted(&wanted))]
             } else if !queue.asked.is_empty() {
-                answers(&take(&mut queue.asked), values)
+                self.answers(queue, values)
             } else if queue.rtts.pending > 0 && queue.rtts.at < self.rtts_due {
                 self.changes(queue, values)
             } else {
@@ -207,7 +215,7 @@ impl Outbox {
 
     /// Ends a turn: what was packed is out of date, and what all of these queues have read is forgotten.
     pub(crate) fn end_turn<'a>(&mut self, queues: impl Iterator<Item = &'a Queue>) {
-        self.packed = None;
+        self.packed.clear();
         let (mut rtts, mut sightings) = (self.rtts.last(), self.sightings.last());
         for queue in queues {
             rtts = rtts.min(queue.rtts.at);
@@ -251,14 +259,27 @@ impl Outbox {
         if told.is_empty() { Vec::new() } else { vec![Part::new(wire::sightings(&told))] }
     }
 
+    /// An LDNS that was new to a peer was new to those it told, too: the value is told to all of them.
+    fn answers(&mut self, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
+        let mut rows = Vec::new();
+        for (ldns, fresh) in std::iter::from_fn(|| queue.asked.pop_first()).take(CHUNK) {
+            if let Some(known) = values.known(ldns).filter(|known| known.reach != Reach::Pending) {
+                rows.push(row(&known));
+                self.missed.extend(fresh.then_some(ldns));
+            }
+        }
+        if rows.is_empty() { Vec::new() } else { vec![Part::rtts(&rows)] }
+    }
+
     fn changes(&mut self, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
-        let packed = match self.packed.take() {
-            Some(packed) if packed.from == queue.rtts.at => packed,
-            Some(_) | None => self.pack(queue.rtts.at, values),
+        let from = queue.rtts.at;
+        let packed = match self.packed.remove(&from) {
+            Some(packed) => packed,
+            None => self.pack(from, values),
         };
         queue.rtts.read(packed.upto, packed.entries);
         let parts = packed.parts.clone();
-        self.packed = Some(packed);
+        self.packed.insert(from, packed);
         parts
     }
 
@@ -283,7 +304,7 @@ impl Outbox {
         }
         let sightings = (!firsts.is_empty()).then(|| Part::new(wire::sightings(&firsts)));
         let rtts = (!rows.is_empty()).then(|| Part::rtts(&rows));
-        Packed { from, upto, entries, parts: sightings.into_iter().chain(rtts).collect() }
+        Packed { upto, entries, parts: sightings.into_iter().chain(rtts).collect() }
     }
 }
 
@@ -306,10 +327,10 @@ impl Queue {
         self.metrics = Some(0);
     }
 
-    /// Notes that the peer asks for an LDNS; beyond the cap it is not heard, since it can ask again.
-    pub(crate) fn asked(&mut self, ldns: Ldns, cap: usize) {
+    /// Notes that the peer asks for an LDNS, which may be new to it; beyond the cap it is not heard, since it can ask again.
+    pub(crate) fn asked(&mut self, ldns: Ldns, fresh: bool, cap: usize) {
         if self.asked.len() < cap {
-            self.asked.insert(ldns);
+            *self.asked.entry(ldns).or_default() |= fresh;
         }
     }
 
@@ -364,16 +385,6 @@ impl Queue {
         }
         parts
     }
-}
-
-fn take(keys: &mut BTreeSet<Ldns>) -> Vec<Ldns> {
-    std::iter::from_fn(|| keys.pop_first()).take(CHUNK).collect()
-}
-
-fn answers(asked: &[Ldns], values: &dyn Values) -> Vec<Part> {
-    let known = asked.iter().filter_map(|ldns| values.known(*ldns));
-    let rows: Vec<RttRow> = known.filter(|k| k.reach != Reach::Pending).map(|k| row(&k)).collect();
-    if rows.is_empty() { Vec::new() } else { vec![Part::rtts(&rows)] }
 }
 
 fn row(known: &KnownLdns) -> RttRow {

@@ -195,6 +195,7 @@ impl Net {
     pub(crate) fn kill(&mut self, n: usize) {
         self.hosts[n].mep = None;
         self.hosts[n].table = Table::default();
+        self.by_conn.retain(|(host, _), _| *host != n);
     }
 
     fn local(&self, n: usize) -> Timestamp {
@@ -247,6 +248,13 @@ impl Net {
         let entry = self.hosts[host].table.entries.get_mut(&ldns(n)).unwrap();
         entry.reach = reach;
         entry.confirmed = now;
+    }
+
+    /// A node loses an entry: it was pushed out, or expired a moment early.
+    pub(crate) fn forget(&mut self, host: usize, n: u32) {
+        let table = &mut self.hosts[host].table;
+        table.entries.remove(&ldns(n));
+        table.columns.retain(|(_, of), _| *of != ldns(n));
     }
 
     pub(crate) fn set_metrics(&mut self, host: usize, services: Vec<ServiceMetric>) {
@@ -486,6 +494,11 @@ impl Net {
 }
 
 impl Table {
+    /// What the node itself says of an LDNS it has an entry of.
+    pub(crate) fn reach(&self, ldns: Ldns) -> Option<Reach> {
+        self.entries.get(&ldns).map(|entry| entry.reach)
+    }
+
     fn sight(&mut self, address: IpAddr, seen: Timestamp) -> bool {
         let mut new = false;
         let entry = self.entries.entry(Ldns::exact(address)).or_insert_with(|| {
