@@ -5,7 +5,7 @@
 use super::compose::{Full, Owner, Reply, Section};
 use super::name::{self, LowerName};
 use super::rrset::RrSet;
-use super::rtype::{MX, NS, SRV};
+use super::rtype::{DNAME, MX, NS, SRV};
 use super::zones::{Node, Place, Zones};
 
 /// Targets looked up for one answer. The records beyond it stand in the answer all the same.
@@ -55,11 +55,13 @@ fn addresses<'z>(zones: &'z Zones, zone: usize, target: &[u8], glue: bool) -> Op
     }
     let (node, holder) = match zones.find(lower.as_wire())? {
         Place::Exact(id) => (zones.node(id), zones.node(id)),
+        // What a DNAME renames has no addresses of its own.
+        Place::Below(id) if zones.node(id).set(DNAME).is_some() => return None,
         Place::Below(id) => (zones.node(zones.node(id).wildcard()?), zones.node(id)),
     };
     let visible = match holder.hidden_by() {
         None => true,
-        Some(above) => glue && zones.node(above).cut().is_some() && std::ptr::eq(node, holder),
+        Some(above) => glue && zones.node(above).cut().is_some(),
     };
     (visible && node.zone() == zone && node.domain().is_none()).then_some(node)
 }

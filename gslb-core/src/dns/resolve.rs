@@ -213,9 +213,9 @@ impl<'a> Resolving<'a, '_, '_> {
         }
         self.reply.alias(owner(&self.owners, self.name), CNAME, set.ttl(), new.as_wire())?;
         *self.name = new;
-        // A DNAME to below itself makes the name longer for ever.
-        let endless = name::is_within(target, node.owner());
-        Ok(if endless { Next::Done } else { Next::Follow })
+        // The CNAME is what was asked for, or the DNAME leads below itself and makes the name longer for ever.
+        let ends = self.qtype == CNAME || name::is_within(target, node.owner());
+        Ok(if ends { Next::Done } else { Next::Follow })
     }
 
     fn referral(&mut self, cut: &Node, ns: &RrSet) -> Result<Next, Full> {

@@ -181,3 +181,70 @@ impl<'a> Reading<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a packet made of four counts and the bytes after them.
+    fn read_counts(counts: [u8; 4], rest: &[&[u8]]) -> Result<(), u16> {
+        let [q, an, ns, ar] = counts;
+        let packet = [&[0, 7, 1, 0, 0, q, 0, an, 0, ns, 0, ar][..], &rest.concat()].concat();
+        match read(&packet, &mut LowerName::root()) {
+            Ok(request) => {
+                assert_eq!((request.id, request.rd), (7, true));
+                Ok(())
+            }
+            Err(Unanswerable::Error(error)) => Err(error.rcode),
+            Err(Unanswerable::Silence) => panic!("silence"),
+        }
+    }
+
+    const ASK: &[u8] = b"\x03WWW\x04test\0\0\x01\0\x01";
+    const RECORD: &[u8] = b"\0\x01\0\x01\0\0\0\0\0\x04abcd";
+
+    #[test]
+    fn the_name_is_folded_and_the_question_is_not() {
+        let packet = [b"\0\x07\0\0\0\x01\0\0\0\0\0\0", ASK].concat();
+        let mut name = LowerName::root();
+        let request = read(&packet, &mut name).unwrap();
+        assert_eq!((request.qtype, request.qclass, request.question), (1, 1, ASK));
+        assert_eq!(name.as_wire(), b"\x03www\x04test\0");
+    }
+
+    #[test]
+    fn owners_of_other_records_may_be_pointers_that_lead_back() {
+        for owner in [&b"\0"[..], b"\x01a\0", b"\xc0\x0c", b"\x01a\xc0\x0c"] {
+            assert_eq!(read_counts([1, 1, 0, 0], &[ASK, owner, RECORD]), Ok(()), "{owner:x?}");
+        }
+        for owner in [&b"\xc0\x1a"[..], b"\xc0\xff", b"\x40a\0", b"\x80a\0", &[[1, b'a']; 200].concat()] {
+            assert_eq!(read_counts([1, 1, 0, 0], &[ASK, owner, RECORD]), Err(FORMERR), "{owner:x?}");
+        }
+    }
+
+    #[test]
+    fn every_count_is_honoured_and_nothing_may_follow() {
+        assert_eq!(read_counts([1, 1, 1, 1], &[ASK, b"\0", RECORD, b"\0", RECORD, b"\0", RECORD]), Ok(()));
+        assert_eq!(read_counts([1, 1, 1, 1], &[ASK, b"\0", RECORD, b"\0", RECORD]), Err(FORMERR));
+        assert_eq!(read_counts([1, 0, 0, 0], &[ASK, b"\0"]), Err(FORMERR));
+        assert_eq!(read_counts([0, 0, 0, 0], &[]), Err(FORMERR));
+        assert_eq!(read_counts([2, 0, 0, 0], &[ASK, ASK]), Err(FORMERR));
+    }
+
+    #[test]
+    fn opt_belongs_into_the_additional_section_once_and_has_no_name() {
+        let opt: &[u8] = b"\0\x29\x04\xd0\0\0\0\0\0\0";
+        assert_eq!(read_counts([1, 0, 0, 1], &[ASK, b"\0", opt]), Ok(()));
+        assert_eq!(read_counts([1, 0, 0, 2], &[ASK, b"\0", opt, b"\0", RECORD]), Ok(()), "not last: fine");
+        assert_eq!(read_counts([1, 1, 0, 0], &[ASK, b"\0", opt]), Err(FORMERR));
+        assert_eq!(read_counts([1, 0, 0, 2], &[ASK, b"\0", opt, b"\0", opt]), Err(FORMERR));
+        assert_eq!(read_counts([1, 0, 0, 1], &[ASK, b"\xc0\x0c", opt]), Err(FORMERR));
+    }
+
+    #[test]
+    fn an_unknown_version_is_told_only_if_the_packet_is_whole() {
+        let opt: &[u8] = b"\0\x29\x04\xd0\0\x01\0\0\0\0";
+        assert_eq!(read_counts([1, 0, 0, 1], &[ASK, b"\0", opt]), Err(BADVERS));
+        assert_eq!(read_counts([1, 0, 0, 1], &[ASK, b"\0", opt, b"\0"]), Err(FORMERR));
+    }
+}
