@@ -17,12 +17,12 @@ pub struct Group<'lab> {
 }
 
 impl<'lab> Group<'lab> {
-    /// Makes the group's certificates with `gslb-dns pki`, starts the nodes `ids` (SITE/NODE), all with the same
-    /// configuration text, and waits until all are ready.
-    pub fn start(lab: &'lab Lab, config: &str, ids: &[&str]) -> Result<Group<'lab>, LabError> {
+    /// Makes the certificates of the group `name` with `gslb-dns pki` in the folder `pki` beside the configuration, starts
+    /// the nodes `ids` (SITE/NODE), all with the same configuration text, and waits until all are ready.
+    pub fn start(lab: &'lab Lab, name: &str, config: &str, ids: &[&str]) -> Result<Group<'lab>, LabError> {
         let folder = tempfile::tempdir().map_err(LabError::system("temporary folder"))?;
         let file = write_config(folder.path(), config)?;
-        make_certificates(folder.path(), ids)?;
+        make_certificates(folder.path(), name, ids)?;
         let mut group = Group { nodes: Vec::new(), _folder: folder };
         for id in ids {
             let site = id.split('/').next().unwrap_or(id);
@@ -61,10 +61,10 @@ fn write_config(folder: &Path, config: &str) -> Result<PathBuf, LabError> {
     Ok(file)
 }
 
-fn make_certificates(folder: &Path, ids: &[&str]) -> Result<(), LabError> {
+fn make_certificates(folder: &Path, group: &str, ids: &[&str]) -> Result<(), LabError> {
     let pki = |arguments: &[&str]| {
         run(Command::new(gslb_dns()?).current_dir(folder).arg("pki").args(arguments), "")
     };
-    pki(&["init"])?;
-    ids.iter().try_for_each(|id| pki(&["issue", id]))
+    pki(&["init", "pki", "--group", group])?;
+    ids.iter().try_for_each(|id| pki(&["issue", "pki", id]))
 }
