@@ -1,0 +1,237 @@
+//! What stands where: sites, nodes, services, and the monitors that watch them.
+
+use crate::error::instead;
+use crate::model::{Monitor, MonitorKind, Node, Service, Site};
+use crate::names::Names;
+use crate::reader::{Item, Table};
+use crate::settings;
+use gslb_types::{MAX_SITES, NodeId, ServiceName, SiteIndex, SiteName};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Entries of one kind with their names.
+pub(crate) struct Named<T> {
+    pub(crate) all: Vec<T>,
+    pub(crate) names: Names,
+}
+
+impl<T> Named<T> {
+    pub(crate) fn new(kind: &'static str) -> Self {
+        Named { all: Vec::new(), names: Names::new(kind) }
+    }
+}
+
+pub(crate) fn sites(tables: &[Table<'_>], top: &Table<'_>) -> Named<Site> {
+    let mut sites = Named::new("site");
+    for (i, t) in tables.iter().enumerate() {
+        let Some(name) = t.parsed("name", SiteName::new) else { continue };
+        sites.names.give(name.as_str(), i, t);
+        if i == MAX_SITES {
+            t.refuse("name", format!("a group has {MAX_SITES} sites at most"));
+        }
+        sites.all.push(Site { name });
+    }
+    if tables.is_empty() && (!top.gives("sites") || top.gives_empty_list("sites")) {
+        top.refuse("sites", "missing, write a [[sites]] for each data centre");
+    }
+    sites
+}
+
+/// What a node's own entry sets in place of the group's tables.
+#[derive(Clone, Default)]
+pub(crate) struct Overrides {
+    id: Option<NodeId>,
+    pub(crate) dns_listen: Option<Vec<SocketAddr>>,
+    pub(crate) dns_tls_listen: Option<Vec<SocketAddr>>,
+    pub(crate) mep_listen: Option<SocketAddr>,
+    pub(crate) admin_listen: Option<Option<SocketAddr>>,
+    pub(crate) probe_source_v4: Option<Ipv4Addr>,
+    pub(crate) probe_source_v6: Option<Ipv6Addr>,
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+}
+
+impl Overrides {
+    /// The path an item names, for this node.
+    pub(crate) fn path(&self, item: &Item<'_>) -> Option<PathBuf> {
+        settings::path(item, self.id.as_ref())
+    }
+}
+
+pub(crate) fn nodes(tables: &[Table<'_>], top: &Table<'_>, sites: &Named<Site>) -> Named<(Node, Overrides)> {
+    let mut nodes = Named::new("node");
+    let mut dialled: BTreeMap<SocketAddr, String> = BTreeMap::new();
+    for t in tables {
+        let id = t.parsed("name", str::parse::<NodeId>);
+        let mep = t.parsed("mep", peer_address);
+        let own = overrides(t, id.clone());
+        let Some(id) = id else { continue };
+        nodes.names.give(&id.to_string(), nodes.all.len(), t);
+        let site = sites.names.index(id.site.as_str());
+        if site.is_none() {
+            let known = instead(id.site.as_str(), &sites.names.list());
+            t.refuse("name", format!("there is no site '{}', {known}", id.site));
+        }
+        let (Some(mep), Some(site)) = (mep, site.and_then(SiteIndex::new)) else { continue };
+        if let Some(other) = dialled.insert(mep, id.to_string()) {
+            t.refuse("mep", format!("{mep} is the address of node '{other}' already"));
+        }
+        nodes.all.push((Node { id, site, mep }, own));
+    }
+    if tables.is_empty() && (!top.gives("nodes") || top.gives_empty_list("nodes")) {
+        top.refuse("nodes", "missing, write a [[nodes]] for each node of the group");
+    }
+    nodes
+}
+
+fn peer_address(text: &str) -> Result<SocketAddr, String> {
+    let address = settings::socket_address(text)?;
+    if address.port() == 0 || address.ip().is_unspecified() || address.ip().is_multicast() {
+        return Err(format!("peers can't dial {address}"));
+    }
+    Ok(address)
+}
+
+fn overrides(t: &Table<'_>, id: Option<NodeId>) -> Overrides {
+    let path = |key| t.item(key).and_then(|i| settings::path(&i, id.as_ref()));
+    let addresses = |key| t.gives(key).then(|| settings::addresses(t, key));
+    Overrides {
+        dns_listen: addresses("dns_listen"),
+        dns_tls_listen: addresses("dns_tls_listen"),
+        mep_listen: t.parsed("mep_listen", settings::socket_address),
+        admin_listen: t.item("admin_listen").and_then(|i| settings::admin_address(&i)),
+        probe_source_v4: t.parsed("probe_source_v4", settings::source_address),
+        probe_source_v6: t.parsed("probe_source_v6", settings::source_address),
+        certificate: path("certificate"),
+        key: path("key"),
+        id,
+    }
+}
+
+/// The node this process is: by the command line, else by the file, else the only one there is.
+pub(crate) fn me(nodes: &Named<(Node, Overrides)>, top: &Table<'_>, given: Option<&str>) -> Option<usize> {
+    let known = nodes.names.list();
+    let Some(name) = given.map(str::to_owned).or_else(|| top.text("node")) else {
+        if let [only] = known.as_slice() {
+            return nodes.names.index(only);
+        }
+        if !known.is_empty() && !top.gives("node") {
+            let names = known.join("', '");
+            top.refuse("node", format!("missing, say which node this is (or use --node): one of '{names}'"));
+        }
+        return None;
+    };
+    let me = nodes.names.index(&name);
+    if me.is_none() {
+        let by = if given.is_some() { "--node: " } else { "" };
+        top.refuse("node", format!("{by}there is no node '{name}', {}", instead(&name, &known)));
+    }
+    me
+}
+
+#[derive(Clone, Copy, Default)]
+enum Kind {
+    #[default]
+    Ping,
+    Tcp,
+    Http,
+}
+
+const KINDS: [(&str, Kind); 3] = [("ping", Kind::Ping), ("tcp", Kind::Tcp), ("http", Kind::Http)];
+
+pub(crate) fn monitors(tables: &[Table<'_>]) -> Named<Monitor> {
+    let mut monitors = Named::new("monitor");
+    for t in tables {
+        // The rule for names is the same everywhere.
+        let name = t.parsed("name", ServiceName::new);
+        let (least, most) = (Duration::from_millis(100), Duration::from_secs(86_400));
+        let monitor = Monitor {
+            name: name.as_ref().map(|n| n.as_str().to_owned()).unwrap_or_default(),
+            kind: monitor_kind(t),
+            interval: t.duration("interval", least..=most),
+            timeout: t.duration("timeout", Duration::from_millis(10)..=most),
+            rise: t.number("rise", 1..=1000),
+            fall: t.number("fall", 1..=1000),
+        };
+        t.must_be_less("timeout", "interval");
+        if let Some(name) = name {
+            monitors.names.give(name.as_str(), monitors.all.len(), t);
+            monitors.all.push(monitor);
+        }
+    }
+    monitors
+}
+
+fn monitor_kind(t: &Table<'_>) -> MonitorKind {
+    let kind = t.word("kind", &KINDS);
+    if !matches!(kind, Kind::Http) {
+        for key in ["path", "host", "expect"].into_iter().filter(|key| t.gives(key)) {
+            t.refuse(key, "only for kind = \"http\"");
+        }
+    }
+    match kind {
+        Kind::Ping => MonitorKind::Ping,
+        Kind::Tcp => MonitorKind::Tcp,
+        Kind::Http => MonitorKind::Http {
+            path: t.parsed("path", http_path).unwrap_or_default(),
+            host: t.parsed("host", http_host).unwrap_or_default(),
+            expect: t.distinct("expect", |i| i.number(100..=599)),
+        },
+    }
+}
+
+/// An origin-form target (RFC 9112 section 3.2.1): nothing in it may end the request line.
+fn http_path(text: &str) -> Result<String, String> {
+    if !text.starts_with('/') {
+        return Err(format!("'{text}' does not begin with '/'"));
+    }
+    match text.chars().find(|c| !c.is_ascii_graphic() || *c == '#') {
+        Some(c) => Err(format!("{c:?} can't stand in a path, write it in %-notation")),
+        None => Ok(text.to_owned()),
+    }
+}
+
+fn http_host(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '[' | ']');
+    if text.chars().all(fits) { Ok(text.to_owned()) } else { Err(format!("'{text}' is no host name")) }
+}
+
+pub(crate) fn services(
+    tables: &[Table<'_>],
+    sites: &Named<Site>,
+    monitors: &Named<Monitor>,
+) -> Named<Service> {
+    let mut services = Named::new("service");
+    let mut taken: BTreeMap<SocketAddr, String> = BTreeMap::new();
+    for t in tables {
+        let name = t.parsed("name", ServiceName::new);
+        let site = t.item("site").and_then(|i| sites.names.find(&i));
+        let address = t.parsed("address", service_address);
+        let port = t.item("port").and_then(|i| i.number(1..=u16::MAX));
+        let watched = t.distinct("monitors", |i| monitors.names.find(i));
+        let enabled = t.flag("enabled");
+        let Some(name) = name else { continue };
+        services.names.give(name.as_str(), services.all.len(), t);
+        let (Some(site), Some(address), Some(port)) = (site.and_then(SiteIndex::new), address, port) else {
+            continue;
+        };
+        let place = SocketAddr::new(address, port);
+        if let Some(other) = taken.insert(place, name.to_string()) {
+            t.refuse("address", format!("{place} is the address of service '{other}' already"));
+        }
+        services.all.push(Service { name, site, address, port, monitors: watched, enabled });
+    }
+    services
+}
+
+/// An address that can be answered: one of a single host.
+pub(crate) fn service_address(text: &str) -> Result<IpAddr, String> {
+    let address = text.parse::<IpAddr>().map_err(|_| format!("'{text}' is no IPv4 or IPv6 address"))?;
+    let address = address.to_canonical();
+    if address.is_unspecified() || address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST) {
+        return Err(format!("{address} is not the address of a host"));
+    }
+    Ok(address)
+}

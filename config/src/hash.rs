@@ -1,0 +1,106 @@
+//! Hashes of what must be the same on every node of a group (faults I-50).
+//!
+//! Each is taken over a canonical text of the settings that says what they mean, not how they are written: names in
+//! place of indices, sorted where the order means nothing. The text and the key of the hash are part of the protocol
+//! between nodes of different versions: a change to either makes every pair of old and new nodes warn.
+
+use crate::model::{Config, Monitor, MonitorKind, Service, Vserver};
+use siphasher::sip::SipHasher24;
+use std::fmt::Display;
+use std::hash::Hasher;
+
+/// The configuration with its must-match hashes.
+pub(crate) fn completed(mut config: Config) -> Config {
+    let c = &config;
+    let texts = [
+        ("rtt_tolerance", c.group.rtt_tolerance.as_micros().to_string()),
+        ("sites", sites(c)),
+        ("services", sorted(c.services.iter().map(|s| service(c, s)))),
+        ("monitors", sorted(c.monitors.iter().map(monitor))),
+        ("vservers", sorted(c.vservers.iter().map(|v| vserver(c, v)))),
+        ("domains", sorted(c.domains.iter().map(|d| domain(c, d)))),
+        ("intervals", intervals(c)),
+        ("ldns", ldns(c)),
+    ];
+    let must_match: Vec<(String, u64)> =
+        texts.iter().map(|(name, text)| ((*name).to_owned(), hashed(text))).collect();
+    let all: String = must_match.iter().map(|(name, hash)| format!("{name}={hash:016x}\n")).collect();
+    config.group.hash = hashed(&all);
+    config.group.must_match = must_match;
+    config
+}
+
+/// Fixed keys: the same on every node. There is nothing secret about it.
+fn hashed(text: &str) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(0x6773_6c62_2d64_6e73, 0x6d75_7374_6d61_7463);
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}
+
+/// The sites in order, since ties and turns go by it, and the nodes of each. Not the nodes' addresses: behind address
+/// translation peers may have to dial different ones.
+fn sites(c: &Config) -> String {
+    let nodes = sorted(c.nodes.iter().map(|n| n.id.to_string()));
+    format!("{}\n{nodes}", listed(c.sites.iter().map(|s| &s.name)))
+}
+
+fn service(c: &Config, s: &Service) -> String {
+    let site = c.sites.get(s.site.get()).map_or("", |s| s.name.as_str());
+    let monitors = sorted(s.monitors.iter().filter_map(|m| c.monitors.get(*m)).map(|m| m.name.clone()));
+    format!("{} {site} {} {} {} [{monitors}]", s.name, s.address, s.port, s.enabled)
+}
+
+fn monitor(m: &Monitor) -> String {
+    let kind = match &m.kind {
+        MonitorKind::Ping => "ping".to_owned(),
+        MonitorKind::Tcp => "tcp".to_owned(),
+        MonitorKind::Http { path, host, expect } => {
+            format!("http {path:?} {host:?} [{}]", sorted(expect.iter().map(u16::to_string)))
+        }
+    };
+    format!("{} {kind} {} {} {} {}", m.name, m.interval.as_micros(), m.timeout.as_micros(), m.rise, m.fall)
+}
+
+fn vserver(c: &Config, v: &Vserver) -> String {
+    let bound = v.bindings.iter().filter_map(|b| Some((c.services.get(b.service)?, b.weight)));
+    let bindings = listed(bound.map(|(service, weight)| format!("{}*{}", service.name, weight.get())));
+    format!(
+        "{} {} {} {} {} {:?} [{}] {} [{bindings}]",
+        v.name,
+        v.method.as_str(),
+        v.backup_method.as_str(),
+        v.selection_tolerance.as_micros(),
+        v.local_method.as_str(),
+        v.all_down,
+        listed(&v.backup_ip),
+        v.drop_ldns_requests,
+    )
+}
+
+fn domain(c: &Config, d: &crate::model::Domain) -> String {
+    let vserver = c.vservers.get(d.vserver).map_or("", |v| v.name.as_str());
+    format!("{} {vserver} {}", d.name.to_lowercase(), d.ttl)
+}
+
+/// What decides how old a value may be and how soon a change is seen.
+fn intervals(c: &Config) -> String {
+    let (m, p) = (&c.mep, &c.probe);
+    let durations =
+        [m.keepalive, m.metrics_interval, m.rtt_interval, m.down_delay, m.max_age, p.interval, p.timeout];
+    format!("{} {}", listed(durations.iter().map(|d| d.as_micros())), p.failed_rounds)
+}
+
+/// What makes an LDNS the same LDNS everywhere, and for how long.
+fn ldns(c: &Config) -> String {
+    format!("{} {} {}", c.ldns.masks.v4, c.ldns.masks.v6, c.ldns.idle_timeout.as_micros())
+}
+
+fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+    items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn sorted(lines: impl Iterator<Item = String>) -> String {
+    let mut lines: Vec<String> = lines.collect();
+    lines.sort_unstable();
+    lines.join("\n")
+}

@@ -1,0 +1,150 @@
+//! What is answered: GSLB virtual servers and the domains they stand behind.
+
+use crate::dname;
+use crate::error::instead;
+use crate::group::{Named, service_address};
+use crate::model::{Binding, Domain, Service, Vserver};
+use crate::reader::{Item, Table};
+use crate::schema::BINDING;
+use crate::zone::LoadedZone;
+use gslb_types::{AllDown, GslbMethod, LbMethod, VserverName, Weight};
+use hickory_proto::rr::Name;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+const METHODS: [(&str, GslbMethod); 3] = [
+    (GslbMethod::Rtt.as_str(), GslbMethod::Rtt),
+    (GslbMethod::RoundRobin.as_str(), GslbMethod::RoundRobin),
+    (GslbMethod::SourceIpHash.as_str(), GslbMethod::SourceIpHash),
+];
+
+const LOCAL_METHODS: [(&str, LbMethod); 9] = [
+    (LbMethod::LeastResponseTimeMonitors.as_str(), LbMethod::LeastResponseTimeMonitors),
+    ("lrtm", LbMethod::LeastResponseTimeMonitors),
+    (LbMethod::LeastResponseTime.as_str(), LbMethod::LeastResponseTime),
+    ("lrt", LbMethod::LeastResponseTime),
+    (LbMethod::LeastBandwidth.as_str(), LbMethod::LeastBandwidth),
+    (LbMethod::LeastPackets.as_str(), LbMethod::LeastPackets),
+    (LbMethod::LeastConnections.as_str(), LbMethod::LeastConnections),
+    (LbMethod::RoundRobin.as_str(), LbMethod::RoundRobin),
+    (LbMethod::SourceIpHash.as_str(), LbMethod::SourceIpHash),
+];
+
+const ALL_DOWN: [(&str, AllDown); 4] = [
+    ("all", AllDown::All),
+    ("empty", AllDown::Empty),
+    ("backup_ip", AllDown::BackupIp),
+    ("last_good", AllDown::LastGood),
+];
+
+pub(crate) fn vservers(tables: &[Table<'_>], services: &Named<Service>) -> Named<Vserver> {
+    let mut vservers = Named::new("virtual server");
+    for t in tables {
+        let name = t.parsed("name", VserverName::new);
+        let (method, backup_method) = (t.word("method", &METHODS), t.word("backup_method", &METHODS));
+        if t.gives("backup_method") && backup_method == GslbMethod::Rtt {
+            t.refuse("backup_method", "can't be 'rtt': it answers while no RTT is known");
+        }
+        let all_down = t.word("all_down", &ALL_DOWN);
+        let selection_tolerance =
+            t.duration("selection_tolerance", Duration::ZERO..=Duration::from_millis(100));
+        let local_method = t.word("local_method", &LOCAL_METHODS);
+        let drop_ldns_requests = t.flag("drop_ldns_requests");
+        let (backup_ip, bindings) = (backup_ip(t, all_down), bindings(t, services));
+        let Some(name) = name else { continue };
+        vservers.names.give(name.as_str(), vservers.all.len(), t);
+        vservers.all.push(Vserver {
+            name,
+            method,
+            backup_method,
+            selection_tolerance,
+            local_method,
+            all_down,
+            backup_ip,
+            drop_ldns_requests,
+            bindings,
+        });
+    }
+    vservers
+}
+
+/// The backup addresses: there if, and only if, something uses them.
+fn backup_ip(t: &Table<'_>, all_down: AllDown) -> Vec<IpAddr> {
+    match (all_down == AllDown::BackupIp, t.gives("backup_ip")) {
+        (true, false) => t.refuse("backup_ip", "missing, all_down = \"backup_ip\" answers with it"),
+        (false, true) => t.refuse("backup_ip", "is used only with all_down = \"backup_ip\""),
+        (true, true) if t.gives_empty_list("backup_ip") => {
+            t.refuse("backup_ip", "must hold one address at least")
+        }
+        (true, true) | (false, false) => {}
+    }
+    t.distinct("backup_ip", |i| i.parsed(service_address))
+}
+
+fn bindings(t: &Table<'_>, services: &Named<Service>) -> Vec<Binding> {
+    let Some(items) = t.item("services").and_then(Item::into_list) else { return Vec::new() };
+    if t.gives_empty_list("services") {
+        t.refuse("services", "must name one service at least");
+    }
+    let mut bindings: Vec<Binding> = Vec::new();
+    for item in items {
+        let (path, spot) = (item.path().to_owned(), item.spot().clone());
+        let Some(binding) = binding(item, services) else { continue };
+        if bindings.iter().any(|b| b.service == binding.service) {
+            t.refuse_at(&spot, &path, "is bound twice; raise its weight instead");
+        }
+        bindings.push(binding);
+    }
+    bindings
+}
+
+/// `"web"` or `{ service = "web", weight = 3 }`.
+fn binding(item: Item<'_>, services: &Named<Service>) -> Option<Binding> {
+    if !item.is_table() {
+        if !item.is_text() {
+            item.refuse("expected a service's name, or { service = \"NAME\", weight = 1 }");
+            return None;
+        }
+        return Some(Binding { service: services.names.find(&item)?, weight: Weight::ONE });
+    }
+    let t = item.into_table(&BINDING)?;
+    let service = t.item("service").and_then(|i| services.names.find(&i));
+    let weight = Weight::new(t.number("weight", 1..=100));
+    Some(Binding { service: service?, weight: weight.ok()? })
+}
+
+pub(crate) fn domains(tables: &[Table<'_>], vservers: &Named<Vserver>, zones: &[LoadedZone]) -> Vec<Domain> {
+    let mut domains = Vec::new();
+    let mut given: BTreeMap<Name, String> = BTreeMap::new();
+    for t in tables {
+        let name = t.parsed("name", dname::parse);
+        let vserver = t.item("vserver").and_then(|i| vservers.names.find(&i));
+        let ttl = t.ttl("ttl");
+        let Some(name) = name.map(|n| n.to_lowercase()) else { continue };
+        if let Some(place) = given.insert(name.clone(), t.spot().file_and_line()) {
+            t.refuse("name", format!("there is a domain '{name}' already, at {place}"));
+        }
+        let zone = zone_of(&name, zones);
+        match zone.and_then(|z| zones.get(z)) {
+            None => t.refuse("name", outside(&name, zones)),
+            Some(zone) => zone.admits(&name).unwrap_or_else(|why| t.refuse("name", why)),
+        }
+        if let (Some(zone), Some(vserver)) = (zone, vserver) {
+            domains.push(Domain { name, zone, vserver, ttl });
+        }
+    }
+    domains
+}
+
+/// The deepest zone that holds the name.
+fn zone_of(name: &Name, zones: &[LoadedZone]) -> Option<usize> {
+    let holding = zones.iter().enumerate().filter(|(_, z)| z.zone.origin.zone_of(name));
+    holding.max_by_key(|(_, z)| z.zone.origin.iter().len()).map(|(i, _)| i)
+}
+
+fn outside(name: &Name, zones: &[LoadedZone]) -> String {
+    let origins: Vec<String> = zones.iter().map(|z| z.zone.origin.to_string()).collect();
+    let known: Vec<&str> = origins.iter().map(String::as_str).collect();
+    format!("'{name}' lies in no zone, {}", instead("", &known))
+}

@@ -1,0 +1,219 @@
+//! Every table and key of the file format, with the defaults, in the file's own notation: the one list that reading,
+//! the suggestions for typos and the test of the example go by.
+
+/// A table of the format.
+pub(crate) struct Schema {
+    /// Its name as it stands in the file; empty for the top.
+    pub(crate) name: &'static str,
+    /// Its keys.
+    pub(crate) keys: &'static [Key],
+}
+
+/// A key of a table.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) presence: Presence,
+}
+
+/// What holds while a key is not given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// This value, as TOML.
+    Default(&'static str),
+    /// Nothing: an error.
+    Required,
+    /// Nothing: the setting is absent.
+    Optional,
+}
+
+const fn default(name: &'static str, value: &'static str) -> Key {
+    Key { name, presence: Presence::Default(value) }
+}
+
+const fn required(name: &'static str) -> Key {
+    Key { name, presence: Presence::Required }
+}
+
+const fn optional(name: &'static str) -> Key {
+    Key { name, presence: Presence::Optional }
+}
+
+impl Schema {
+    pub(crate) fn key(&self, name: &str) -> Option<&Key> {
+        self.keys.iter().find(|k| k.name == name)
+    }
+
+    pub(crate) fn key_names(&self) -> Vec<&'static str> {
+        self.keys.iter().map(|k| k.name).collect()
+    }
+}
+
+pub(crate) static TOP: Schema = Schema {
+    name: "",
+    keys: &[
+        required("version"),
+        optional("node"),
+        optional("include"),
+        optional("group"),
+        optional("dns"),
+        optional("admin"),
+        optional("mep"),
+        optional("probe"),
+        optional("ldns"),
+        optional("sites"),
+        optional("nodes"),
+        optional("zones"),
+        optional("monitors"),
+        optional("services"),
+        optional("vservers"),
+        optional("domains"),
+    ],
+};
+
+pub(crate) static GROUP: Schema =
+    Schema { name: "group", keys: &[default("name", r#""gslb""#), default("rtt_tolerance", r#""5ms""#)] };
+
+pub(crate) static DNS: Schema = Schema {
+    name: "dns",
+    keys: &[
+        default("listen", r#"["0.0.0.0:53", "[::]:53"]"#),
+        default("udp_threads", "0"),
+        default("udp_payload", "1232"),
+        default("udp_receive_buffer", "1048576"),
+        default("tcp_connections", "512"),
+        default("tcp_connections_per_address", "128"),
+        default("tcp_idle_timeout", r#""10s""#),
+        optional("version"),
+        optional("identity"),
+        optional("tls"),
+    ],
+};
+
+pub(crate) static DNS_TLS: Schema = Schema {
+    name: "dns.tls",
+    keys: &[default("listen", r#"["0.0.0.0:853", "[::]:853"]"#), required("certificate"), required("key")],
+};
+
+pub(crate) static ADMIN: Schema = Schema { name: "admin", keys: &[default("listen", r#""127.0.0.1:8053""#)] };
+
+pub(crate) static MEP: Schema = Schema {
+    name: "mep",
+    keys: &[
+        default("listen", r#""0.0.0.0:4353""#),
+        default("ca", r#""pki/ca.pem""#),
+        default("certificate", r#""pki/{site}-{node}.pem""#),
+        default("key", r#""pki/{site}-{node}.key""#),
+        default("keepalive", r#""10s""#),
+        default("metrics_interval", r#""1s""#),
+        default("rtt_interval", r#""5s""#),
+        default("down_delay", r#""15s""#),
+        default("max_age", r#""60s""#),
+    ],
+};
+
+pub(crate) static PROBE: Schema = Schema {
+    name: "probe",
+    keys: &[
+        default("order", r#"["ping", "dns-udp", "dns-tcp"]"#),
+        default("interval", r#""5s""#),
+        default("timeout", r#""2s""#),
+        default("retry_order", r#""60s""#),
+        default("failed_rounds", "3"),
+        default("port", "53"),
+        optional("source_v4"),
+        optional("source_v6"),
+        default("per_second", "500"),
+        default("new_per_second", "100"),
+        default("per_prefix", "2"),
+    ],
+};
+
+pub(crate) static LDNS: Schema = Schema {
+    name: "ldns",
+    keys: &[
+        default("mask_v4", "32"),
+        default("mask_v6", "128"),
+        default("idle_timeout", r#""180s""#),
+        default("cap", "1000000"),
+        default("private", "true"),
+        default("exclude", "[]"),
+        default("include", "[]"),
+    ],
+};
+
+pub(crate) static SITE: Schema = Schema { name: "sites", keys: &[required("name")] };
+
+pub(crate) static NODE: Schema = Schema {
+    name: "nodes",
+    keys: &[
+        required("name"),
+        required("mep"),
+        optional("dns_listen"),
+        optional("dns_tls_listen"),
+        optional("mep_listen"),
+        optional("admin_listen"),
+        optional("probe_source_v4"),
+        optional("probe_source_v6"),
+        optional("certificate"),
+        optional("key"),
+    ],
+};
+
+pub(crate) static ZONE: Schema = Schema {
+    name: "zones",
+    keys: &[required("name"), default("ttl", r#""1h""#), optional("file"), optional("records")],
+};
+
+pub(crate) static MONITOR: Schema = Schema {
+    name: "monitors",
+    keys: &[
+        required("name"),
+        required("kind"),
+        default("interval", r#""5s""#),
+        default("timeout", r#""2s""#),
+        default("rise", "1"),
+        default("fall", "3"),
+        default("path", r#""/""#),
+        default("host", r#""""#),
+        default("expect", "[]"),
+    ],
+};
+
+pub(crate) static SERVICE: Schema = Schema {
+    name: "services",
+    keys: &[
+        required("name"),
+        required("site"),
+        required("address"),
+        required("port"),
+        optional("monitors"),
+        default("enabled", "true"),
+    ],
+};
+
+pub(crate) static VSERVER: Schema = Schema {
+    name: "vservers",
+    keys: &[
+        required("name"),
+        default("method", r#""rtt""#),
+        default("backup_method", r#""round_robin""#),
+        default("selection_tolerance", r#""0ms""#),
+        default("local_method", r#""least_response_time_monitors""#),
+        default("all_down", r#""all""#),
+        optional("backup_ip"),
+        default("drop_ldns_requests", "false"),
+        required("services"),
+    ],
+};
+
+pub(crate) static BINDING: Schema =
+    Schema { name: "vservers.services", keys: &[required("service"), default("weight", "1")] };
+
+pub(crate) static DOMAIN: Schema =
+    Schema { name: "domains", keys: &[required("name"), required("vserver"), default("ttl", r#""5s""#)] };
+
+/// Every table, for finding where a misplaced key belongs.
+pub(crate) static ALL: [&Schema; 16] = [
+    &TOP, &GROUP, &DNS, &DNS_TLS, &ADMIN, &MEP, &PROBE, &LDNS, &SITE, &NODE, &ZONE, &MONITOR, &SERVICE,
+    &VSERVER, &BINDING, &DOMAIN,
+];
