@@ -216,6 +216,28 @@ mod tests {
         IpAddr::V4(std::net::Ipv4Addr::from_bits(bits))
     }
 
+    /// The very bytes: a change of them is a change of the protocol.
+    #[test]
+    fn rows_are_packed_in_columns() {
+        let rows = [
+            row("192.0.2.9", 27_001, 1_500),
+            row("192.0.2.8", 27_000, 1_200),
+            RttRow { kind: None, reach: Reach::Unreachable, ..row("2001:db8::1", 1, 0) },
+        ];
+        #[rustfmt::skip]
+        let expected: &[u8] = &[
+            0x5A, 0x2F, // body: RTT rows, 47 bytes
+            0x0A, 0x17, // group of 23 bytes
+            0x08, 1, 0x10, 2, 0x18, 0xDC, 0x0B, // known, by DNS-UDP, 1500 ms ago
+            0x22, 8, 8, 2, 0, 192, 9, 2, 0, 192, // IPv4, least significant byte first
+            0x2A, 4, 0xF8, 0xD2, 1, 1, // 27000 us, 1 us more
+            0x0A, 0x14, // group of 20 bytes
+            0x08, 2, // unreachable, by nothing told, 0 ms ago
+            0x32, 16, 0x20, 1, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+        ];
+        assert_eq!(body(rtts(&rows)), expected);
+    }
+
     #[test]
     fn an_age_is_never_told_younger_than_it_is() {
         let rows = [row("192.0.2.1", 9, 1_001), row("192.0.2.2", 9, 1_998), row("192.0.2.3", 9, 2_000)];

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use gslb_types::{Ldns, Timestamp};
 use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId};
 use mep_core::proto::{self, frame::Body};
-use mep_core::{KnownLdns, Mep, Output, PeerState, Values};
+use mep_core::{DownReason, KnownLdns, Mep, Output, PeerState, Values};
 use prost::Message;
 
 /// Nothing to tell.
@@ -194,6 +194,28 @@ fn more_than_four_connections_without_a_hello_are_too_many() {
     }
     scene.conn = ConnId(5);
     assert_eq!(scene.connect("fra/1"), [close(5, "too many connections at once")]);
+}
+
+/// A hello that was on its way over a connection the peer has given up does not take the session from the later one.
+#[test]
+fn of_two_hellos_of_one_process_the_later_has_the_session() {
+    let mut scene = Scene::new();
+    scene.connect("fra/1");
+    scene.say(Body::Hello(proto::Hello { number: 5, ..hello() }));
+    scene.conn = ConnId(2);
+    scene.connect("fra/1");
+    let outputs = scene.say(Body::Hello(proto::Hello { number: 4, ..hello() }));
+    assert_eq!(outputs, [close(2, "duplicate")]);
+    assert_eq!(scene.status().sessions, 1);
+    scene.conn = ConnId(3);
+    scene.connect("fra/1");
+    let outputs = scene.say(Body::Hello(proto::Hello { number: 6, ..hello() }));
+    let down = Output::PeerDown { peer: node("fra/1"), reason: DownReason::Superseded };
+    assert_eq!(
+        outputs[..3],
+        [close(1, "the peer has made a new connection"), down, Output::PeerUp { peer: node("fra/1") }]
+    );
+    assert_eq!((scene.status().sessions, scene.status().downs), (2, 1));
 }
 
 #[test]

@@ -202,6 +202,7 @@ fn a_node_cut_off_from_who_was_asked_learns_of_the_ldns_from_the_others() {
     net.cuts.extend([(0, 2), (2, 0)]);
     net.sight(0, 1);
     net.run(ms(50));
+    net.measure(1, 1, known(50));
     net.measure(1, 1, known(20));
     let took = net.run_until(secs(1), |net| net.column(2, 1, 1) == Some(known(20)));
     assert!(took <= ms(30), "{took:?}");
