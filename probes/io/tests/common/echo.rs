@@ -1,10 +1,17 @@
 //! Hosts that answer echo requests as told, by a raw socket; the kernel must be told not to answer itself.
 
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, RecvMsg, SockaddrStorage, recvmsg, setsockopt, sockopt,
+};
+use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
+use std::io::IoSliceMut;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The IPv6 address of the lab's LDNS.
 pub(crate) const LDNS_V6: &str = "fd77:2::53";
@@ -20,6 +27,8 @@ pub(crate) struct Asked {
 
 /// An ICMP message to send.
 pub(crate) struct Say {
+    /// When the request came in.
+    pub(crate) came: Instant,
     pub(crate) at: Instant,
     pub(crate) from: IpAddr,
     pub(crate) to: IpAddr,
@@ -48,26 +57,50 @@ impl Asked {
     }
 
     pub(crate) fn say(&self, after: Duration, icmp: Vec<u8>) -> Say {
-        Say { at: self.came + after, from: self.to, to: self.from, icmp }
+        Say { came: self.came, at: self.came + after, from: self.to, to: self.from, icmp }
     }
 }
 
-/// Answers every echo request that comes by this [`raw`] socket by what `plan` makes of it, until stopped.
-pub(crate) fn answer_echo(socket: &UdpSocket, stop: &AtomicBool, mut plan: impl FnMut(&Asked) -> Vec<Say>) {
+/// Answers every echo request that comes by this [`raw`] socket by what `plan` makes of it, until stopped. What the host
+/// really took for it, which is more than planned on a busy machine, goes to `took`.
+pub(crate) fn answer_echo(
+    socket: &UdpSocket,
+    stop: &AtomicBool,
+    took: &mpsc::Sender<(IpAddr, Duration)>,
+    mut plan: impl FnMut(&Asked) -> Vec<Say>,
+) {
     let (mut due, mut buf) = (BTreeMap::new(), [0; 512]);
     let mut said = 0;
     while !stop.load(Ordering::Relaxed) {
-        while let Ok((len, from)) = socket.recv_from(&mut buf) {
-            for say in asked(&buf[..len], from.ip()).iter().flat_map(&mut plan) {
+        while let Some(asked) = receive(socket, &mut buf) {
+            for say in asked.iter().flat_map(&mut plan) {
                 said += 1;
                 due.insert((say.at, said), say);
             }
         }
         while let Some(first) = due.first_entry().filter(|first| first.get().at <= Instant::now()) {
-            send(socket, &first.remove());
+            let say = first.remove();
+            let _ = took.send((say.from, say.came.elapsed()));
+            send(socket, &say);
         }
         std::thread::sleep(Duration::from_micros(200));
     }
+}
+
+/// The next packet, if there is one; an echo request, if it is one.
+fn receive(socket: &UdpSocket, buf: &mut [u8]) -> Option<Option<Asked>> {
+    let (mut control, mut parts) = (nix::cmsg_space!(TimeSpec), [IoSliceMut::new(buf)]);
+    let message: RecvMsg<'_, '_, SockaddrStorage> =
+        recvmsg(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::empty()).ok()?;
+    let stamp = message.cmsgs().ok()?.find_map(|part| match part {
+        ControlMessageOwned::ScmTimestampns(at) => Some(SystemTime::UNIX_EPOCH + Duration::from(at)),
+        _ => None,
+    });
+    let came = Instant::now() - stamp?.elapsed().unwrap_or_default();
+    let (len, from) = (message.bytes, message.address?);
+    let v4 = from.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
+    let from = v4.or_else(|| from.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))?;
+    Some(asked(&buf[..len], from, came))
 }
 
 /// A raw socket of the namespace of this thread, as the type of socket std has.
@@ -84,11 +117,11 @@ pub(crate) fn raw(is_v4: bool) -> UdpSocket {
         socket.bind(&SockAddr::from(SocketAddr::new(LDNS_V6.parse().unwrap(), 0))).unwrap();
     }
     socket.set_nonblocking(true).unwrap();
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true).unwrap();
     socket.into()
 }
 
-fn asked(packet: &[u8], from: IpAddr) -> Option<Asked> {
-    let came = Instant::now();
+fn asked(packet: &[u8], from: IpAddr, came: Instant) -> Option<Asked> {
     // An IPv6 socket gives no header; there is one host to be asked.
     let (to, icmp, request) = match from {
         IpAddr::V4(_) => {
