@@ -1,3 +1,5 @@
+//! The network without I/O, in virtual time.
+
 use super::*;
 use crate::link::spread;
 use crate::packet::tests::v4;
