@@ -127,6 +127,44 @@ async fn a_peer_that_vanishes_is_closed_by_the_idle_timeout() {
 }
 
 #[tokio::test]
+async fn a_session_that_says_nothing_is_not_kept_alive_by_the_transport() {
+    let ca = authority();
+    let limits = Limits { idle: Duration::from_millis(500), ..Limits::default() };
+    let node = |me| Node::start_with(identity(&ca.issue(&id(me)).unwrap(), me), limits, 256);
+    let Pair { mut a, mut b, .. } = join(node("fra/1"), node("ams/1")).await;
+    for node in [&mut a, &mut b] {
+        assert_eq!(node.closed().await, "nothing was heard from the peer until the idle timeout");
+    }
+}
+
+#[tokio::test]
+async fn a_peer_may_come_back_as_often_as_it_likes() {
+    let ca = authority();
+    let (mut a, mut b) = (Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1"));
+    for _ in 0..20 {
+        a.dial("ams/1", b.address).await;
+        let (at_a, _) = a.connected().await;
+        b.connected().await;
+        a.close(at_a, "again").await;
+        assert_eq!(a.closed().await, "again");
+        assert_eq!(b.closed().await, "closed by the peer: again");
+    }
+}
+
+#[tokio::test]
+async fn stopping_gives_up_dials_that_are_under_way() {
+    let ca = authority();
+    let limits = Limits { flush: PATIENCE, handshake: PATIENCE, ..Limits::default() };
+    let a = Node::start_with(identity(&ca.issue(&id("fra/1")).unwrap(), "fra/1"), limits, 256);
+    let silent = UdpSocket::bind(loopback()).unwrap();
+    a.dial("ams/1", silent.local_addr().unwrap()).await;
+    let mut packet = [0; 2000];
+    tokio::task::spawn_blocking(move || silent.recv(&mut packet)).await.unwrap().unwrap();
+    a.stop.cancel();
+    timeout(Duration::from_secs(2), a.running).await.expect("stops in 2 s").unwrap();
+}
+
+#[tokio::test]
 async fn stopping_delivers_the_goodbye_and_ends_every_task_soon() {
     let Pair { mut a, mut b, at_a, .. } = pair().await;
     a.dial("syd/1", "127.0.0.1:9".parse().unwrap()).await; // under way when the node stops
