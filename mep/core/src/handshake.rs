@@ -21,6 +21,10 @@ use std::time::Duration;
 /// The start the higher node of a pair leaves the lower one.
 const LOWER_FIRST: Duration = Duration::from_secs(2);
 
+/// The start it leaves when its own process has just started: its peers may not know yet that they have lost it, and its
+/// table is to be back within two seconds (reliability R9).
+const LOWER_FIRST_AT_START: Duration = Duration::from_millis(500);
+
 /// How long a connection may stand without the peer's hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -159,12 +163,21 @@ impl Mep {
         }
     }
 
+    /// Dials for the first time.
+    pub(crate) fn dial_at_start(&mut self, now: Timestamp, place: usize) {
+        self.dial_after(now, place, LOWER_FIRST_AT_START);
+    }
+
     /// Dials after the back-off.
-    pub(crate) fn dial_later(&mut self, now: Timestamp, place: usize) {
+    fn dial_later(&mut self, now: Timestamp, place: usize) {
+        self.dial_after(now, place, LOWER_FIRST);
+    }
+
+    fn dial_after(&mut self, now: Timestamp, place: usize, lower_first: Duration) {
         let peer = &mut self.peers[place];
         let mut wait = peer.backoff.wait(&mut self.rng);
         if !peer.decides {
-            wait += LOWER_FIRST + draw(LOWER_FIRST / 4, &mut self.rng);
+            wait += lower_first + draw(lower_first / 4, &mut self.rng);
         }
         peer.dial = Dial::Waiting;
         self.timers.set(Timer::Dial(place), now + wait);

@@ -92,7 +92,7 @@ impl Mep {
         };
         for peer in 0..mep.peers.len() {
             mep.peers[peer].status.since = now;
-            mep.dial_later(now, peer);
+            mep.dial_at_start(now, peer);
         }
         mep.timers.set(Timer::Metrics, now + mep.settings.metrics_interval);
         mep
