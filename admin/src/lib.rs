@@ -1,1 +1,20 @@
-//! The admin API: JSON over HTTP, Prometheus metrics.
+//! The admin API: what a running node knows, as JSON over HTTP, and its numbers for Prometheus.
+//!
+//! Everything is read from [`gslb_core::Shared`], never asked of the node task: a node task that is stuck cannot be hidden
+//! by a stuck admin API, and no request costs the node more than reading. There is nothing to change here: GET only.
+//!
+//! Loopback is all the protection there is (threat T9, faults I-65): `config` refuses other addresses, and requests that name
+//! another host are refused, so that no web page reaches the API through its visitor's browser.
+
+pub mod api;
+mod connections;
+mod guard;
+mod metrics;
+mod params;
+mod refusal;
+mod routes;
+mod serve;
+mod state;
+
+pub use serve::serve;
+pub use state::{Info, State};

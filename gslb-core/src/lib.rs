@@ -12,3 +12,6 @@ pub use decide::{Client, Decision, Family, Reason, Turn, decide};
 pub use node::{Birth, Input, Node, NodeStats, Output};
 pub use published::{MonitorView, Published, ServiceView, Shared, SiteView, Turns, VserverTurns};
 pub use table::{Cell, Confirmed, Row, RttTable};
+// What the fields of `Published` are made of, for readers that name none of the machines.
+pub use mep_core::{PeerState, PeerStatus, Strangers};
+pub use probes_core::{ProberStats, monitors::MonitorStats};

@@ -1,0 +1,369 @@
+//! `/v1/explain`: what an LDNS would be answered now, and why.
+//!
+//! The decision comes from [`gslb_core::decide`] itself, with the turn that the next query would get and that this look does
+//! not take; the reasons are those it left, in order. There is no second implementation that could say otherwise.
+
+use super::{CellState, View};
+use crate::params::{Params, parse};
+use crate::refusal::{Refusal, quoted};
+use gslb_core::decide::Verdict as Decided;
+use gslb_core::{Client, Decision, Family, decide};
+use gslb_types::{AllDown, GslbMethod, LbMethod, Reach, Rtt};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// What an LDNS would be answered, and why.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Explain {
+    /// The GSLB domain.
+    pub name: String,
+    /// `A` or `AAAA`.
+    #[serde(rename = "type")]
+    pub rtype: String,
+    /// Who asks.
+    pub ldns: IpAddr,
+    /// The row of the RTT table it falls into, by the masks.
+    pub ldns_entry: IpAddr,
+    /// The client subnet the query would carry.
+    pub ecs: Option<Ecs>,
+    /// The virtual server that decides.
+    pub vserver: String,
+    /// Its method.
+    pub method: GslbMethod,
+    /// What comes of it.
+    pub answer: Answer,
+    /// Whether the answer depends on the turn, so that the next one may be another.
+    pub takes_turn: bool,
+    /// The turn it was decided with.
+    pub turn: Turn,
+    /// The steps that led there, in order.
+    pub reasons: Vec<Step>,
+}
+
+/// A client subnet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ecs {
+    /// As given.
+    pub subnet: String,
+    /// Whether it has a say in the decision.
+    pub used: bool,
+    /// In words.
+    pub text: String,
+}
+
+/// What is answered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Answer {
+    /// What kind of answer it is.
+    pub verdict: Verdict,
+    /// The addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The service chosen.
+    pub service: Option<String>,
+    /// Its site.
+    pub site: Option<String>,
+    /// TTL of the answer.
+    pub ttl_s: u32,
+}
+
+/// What kind of answer there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// A service's address.
+    Service,
+    /// The virtual server's backup addresses.
+    BackupIp,
+    /// NODATA.
+    Empty,
+    /// No answer at all.
+    Drop,
+}
+
+/// A place in round robin.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Turn {
+    /// Counts the decisions that took turns.
+    pub round: u64,
+    /// The service answered last.
+    pub last_service: Option<String>,
+}
+
+impl Turn {
+    pub(crate) fn of(view: &View<'_>, turn: gslb_core::Turn) -> Self {
+        Turn { round: turn.round, last_service: turn.last.map(|service| view.service(service)) }
+    }
+}
+
+/// A step on the way to the answer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Step {
+    /// For programs.
+    #[serde(flatten)]
+    pub reason: Reason,
+    /// For people.
+    pub text: String,
+}
+
+/// A step on the way to the answer, for programs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Reason {
+    /// No service has an address of the family.
+    NoServiceOfFamily,
+    /// So many services are up.
+    Up {
+        /// How many.
+        services: usize,
+    },
+    /// None is up; so many have not been checked yet and stand in.
+    Learning {
+        /// How many.
+        services: usize,
+    },
+    /// None is up: this decides.
+    AllDown {
+        /// The policy.
+        all_down: AllDown,
+    },
+    /// Nothing is left to answer.
+    NothingLeft,
+    /// This LDNS has no row.
+    UnknownLdns,
+    /// What is known of an eligible site.
+    Site {
+        /// The site.
+        site: String,
+        /// Whether an RTT is known.
+        state: CellState,
+        /// The RTT.
+        rtt_us: Option<u32>,
+    },
+    /// A site is pending and the LDNS is new.
+    Waiting,
+    /// No eligible site has an RTT.
+    NoRtt,
+    /// The query is dropped.
+    Dropped,
+    /// Only one site is eligible.
+    OnlySite {
+        /// Which.
+        site: String,
+    },
+    /// The nearest eligible site.
+    Nearest {
+        /// Which.
+        site: String,
+        /// How far it is.
+        rtt_us: u32,
+    },
+    /// So many sites are within the selection tolerance.
+    Equal {
+        /// How many.
+        sites: usize,
+    },
+    /// The site chosen.
+    Chosen {
+        /// Which.
+        site: String,
+        /// How.
+        method: GslbMethod,
+    },
+    /// The service chosen within the site.
+    Service {
+        /// Which.
+        service: String,
+        /// How.
+        method: LbMethod,
+    },
+    /// The only eligible service of the site.
+    OnlyService {
+        /// Which.
+        service: String,
+    },
+}
+
+pub(crate) fn explain(view: &View<'_>, params: &Params) -> Result<Explain, Refusal> {
+    let domain = domain(view, params.required("name")?)?;
+    let family = family(params.text("type").unwrap_or("A"))?;
+    let ldns: IpAddr = parse("ldns", params.required("ldns")?, "an IPv4 or IPv6 address")?;
+    let ecs = params.text("ecs").map(ecs).transpose()?;
+    let ldns = ldns.to_canonical();
+    let missing = || Refusal::not_found(format!("{} has no virtual server", domain.name.to_ascii()));
+    let policy = view.config().vservers.get(domain.vserver).ok_or_else(missing)?;
+
+    let entry = gslb_types::Ldns::of(ldns, view.config().ldns.masks);
+    let turns = view.shared.turns.of(domain.vserver, family == Family::V6);
+    let turn = turns.map(|turns| turns.look()).unwrap_or_default();
+    let row = view.shared.rtts.row(entry);
+    let client = Client { ldns };
+    let decision = decide(domain.vserver, family, &view.published, row.as_ref(), &client, turn, view.now);
+    Ok(Explain {
+        name: domain.name.to_ascii(),
+        rtype: word(family).to_owned(),
+        ldns,
+        ldns_entry: entry.address(),
+        ecs,
+        vserver: policy.name.to_string(),
+        method: policy.method,
+        answer: answer(view, domain, policy, family, &decision),
+        takes_turn: decision.took_turn,
+        turn: Turn::of(view, turn),
+        reasons: decision.reasons.iter().map(|reason| step(view, policy, family, *reason)).collect(),
+    })
+}
+
+fn domain<'a>(view: &'a View<'_>, wanted: &str) -> Result<&'a config::Domain, Refusal> {
+    let same =
+        |d: &&config::Domain| without_dot(&d.name.to_ascii()).eq_ignore_ascii_case(without_dot(wanted));
+    view.config().domains.iter().find(same).ok_or_else(|| {
+        Refusal::not_found(format!("{} is no GSLB domain; /v1/domains lists them", quoted(wanted)))
+    })
+}
+
+fn without_dot(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+fn family(rtype: &str) -> Result<Family, Refusal> {
+    match rtype.to_ascii_uppercase().as_str() {
+        "A" => Ok(Family::V4),
+        "AAAA" => Ok(Family::V6),
+        _ => Err(Refusal::bad(format!(
+            "type: expected A or AAAA, the types answered by selection, not {}",
+            quoted(rtype)
+        ))),
+    }
+}
+
+fn word(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "A",
+        Family::V6 => "AAAA",
+    }
+}
+
+/// A client subnet is accepted and has no say: decisions go by the address of the LDNS.
+fn ecs(text: &str) -> Result<Ecs, Refusal> {
+    let what = "a prefix such as 192.0.2.0/24 or 2001:db8::/56";
+    let (address, length) = text.split_once('/').unwrap_or((text, ""));
+    let address: IpAddr = parse("ecs", address, what)?;
+    let longest: u8 = if address.is_ipv4() { 32 } else { 128 };
+    let length = if length.is_empty() { longest } else { parse("ecs", length, what)? };
+    if length > longest {
+        return Err(Refusal::bad(format!("ecs: expected {what}, not {}", quoted(text))));
+    }
+    let subnet = format!("{address}/{length}");
+    Ok(Ecs { subnet, used: false, text: "not used for decisions: the LDNS address decides".to_owned() })
+}
+
+fn answer(
+    view: &View<'_>,
+    domain: &config::Domain,
+    policy: &config::Vserver,
+    family: Family,
+    decision: &Decision,
+) -> Answer {
+    let nothing =
+        |verdict| Answer { verdict, addresses: Vec::new(), service: None, site: None, ttl_s: domain.ttl };
+    match decision.verdict {
+        Decided::Service(index) => {
+            let service = view.config().services.get(index);
+            Answer {
+                addresses: service.map(|s| s.address).into_iter().collect(),
+                service: service.map(|s| s.name.to_string()),
+                site: service.map(|s| view.site(s.site)),
+                ..nothing(Verdict::Service)
+            }
+        }
+        Decided::BackupIp => {
+            let of_family = policy.backup_ip.iter().filter(|a| a.is_ipv6() == (family == Family::V6));
+            Answer { addresses: of_family.copied().collect(), ..nothing(Verdict::BackupIp) }
+        }
+        Decided::Empty => nothing(Verdict::Empty),
+        Decided::Drop => nothing(Verdict::Drop),
+    }
+}
+
+fn step(view: &View<'_>, policy: &config::Vserver, family: Family, reason: gslb_core::Reason) -> Step {
+    use gslb_core::Reason as R;
+    let service_s = |n: usize| if n == 1 { "1 service is".to_owned() } else { format!("{n} services are") };
+    let (reason, text) = match reason {
+        R::NoServiceOfFamily => {
+            let wanted = if family == Family::V6 { "IPv6" } else { "IPv4" };
+            (Reason::NoServiceOfFamily, format!("no service of {} has an {wanted} address", policy.name))
+        }
+        R::Up(services) => (Reason::Up { services }, format!("{} up", service_s(services))),
+        R::Learning(services) => (
+            Reason::Learning { services },
+            format!("no service is up; {} not checked yet, and answered meanwhile", service_s(services)),
+        ),
+        R::AllDown(all_down) => {
+            (Reason::AllDown { all_down }, format!("no service is up: {}", all_down_text(all_down)))
+        }
+        R::NothingLeft => (Reason::NothingLeft, "nothing is left to answer".to_owned()),
+        R::UnknownLdns => (Reason::UnknownLdns, "no site has measured this LDNS: it has no row".to_owned()),
+        R::Site(site, reach) => site_step(view.site(site), reach),
+        R::Waiting => (
+            Reason::Waiting,
+            "a site is pending and the LDNS is new, so the RTTs do not decide yet".to_owned(),
+        ),
+        R::NoRtt => (Reason::NoRtt, "no site has an RTT, so the backup method decides".to_owned()),
+        R::Dropped => (Reason::Dropped, "drop_ldns_requests drops the query".to_owned()),
+        R::OnlySite(site) => {
+            let site = view.site(site);
+            let text = format!("{site} is the only site that can be answered");
+            (Reason::OnlySite { site }, text)
+        }
+        R::Nearest(site, rtt) => {
+            let site = view.site(site);
+            let text = format!("{site} is the nearest: {}", ms(rtt));
+            (Reason::Nearest { site, rtt_us: rtt.as_micros() }, text)
+        }
+        R::Equal(sites) => {
+            let tolerance = policy.selection_tolerance;
+            let text =
+                format!("{sites} sites are within the selection tolerance of {tolerance:?} and take turns");
+            (Reason::Equal { sites }, text)
+        }
+        R::Chosen(site, method) => {
+            let site = view.site(site);
+            let text = format!("{site} is chosen by {}", method.as_str());
+            (Reason::Chosen { site, method }, text)
+        }
+        R::Service(service, method) => {
+            let service = view.service(service);
+            let text = format!("{service} is chosen within the site by {}", method.as_str());
+            (Reason::Service { service, method }, text)
+        }
+        R::OnlyService(service) => {
+            let service = view.service(service);
+            let text = format!("{service} is the only service there that can be answered");
+            (Reason::OnlyService { service }, text)
+        }
+    };
+    Step { reason, text }
+}
+
+fn site_step(site: String, reach: Reach) -> (Reason, String) {
+    let text = match reach {
+        Reach::Pending => format!("{site} is pending: not measured, or too long ago"),
+        Reach::Known(rtt) => format!("{site} is {} away", ms(rtt)),
+        Reach::Unreachable => format!("{site} does not reach it"),
+    };
+    (Reason::Site { site, state: reach.into(), rtt_us: reach.rtt().map(Rtt::as_micros) }, text)
+}
+
+fn all_down_text(all_down: AllDown) -> &'static str {
+    match all_down {
+        AllDown::All => "all_down = all answers as if all were",
+        AllDown::Empty => "all_down = empty answers no address",
+        AllDown::BackupIp => "all_down = backup_ip answers the backup addresses",
+        AllDown::LastGood => "all_down = last_good answers those that were up last",
+    }
+}
+
+fn ms(rtt: Rtt) -> String {
+    let us = rtt.as_micros();
+    format!("{}.{:03} ms", us / 1000, us % 1000)
+}

@@ -1,0 +1,119 @@
+//! `/v1/services`: what can be answered, and how it is.
+
+use super::View;
+use gslb_core::{MonitorView, ServiceView};
+use gslb_types::ServiceState;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// All services, in the order of the configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Services {
+    /// The services.
+    pub services: Vec<Service>,
+}
+
+/// A service as this node judges it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Service {
+    /// Its name.
+    pub service: String,
+    /// Its site.
+    pub site: String,
+    /// Whether that is this node's site, whose monitors judge it; else its site's word counts.
+    pub own: bool,
+    /// What is answered.
+    pub address: IpAddr,
+    /// What monitors connect to.
+    pub port: u16,
+    /// The state that decisions use.
+    pub state: ServiceState,
+    /// How long it has been so.
+    pub state_age_ms: u64,
+    /// Why.
+    pub reason: String,
+    /// Whether it was up the last time any service of its virtual servers was.
+    pub last_good: bool,
+    /// Mean over its monitors.
+    pub response_time_us: Option<u32>,
+    /// Its monitors; none is known of other sites' services.
+    pub monitors: Vec<Monitor>,
+    /// The virtual servers it is bound to.
+    pub vservers: Vec<String>,
+}
+
+/// A monitor bound to a service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Monitor {
+    /// Its name.
+    pub monitor: String,
+    /// Whether it passes; `null` until the first result.
+    pub passing: Option<bool>,
+    /// What the last check saw.
+    pub last: String,
+    /// Response time of the last check that passed.
+    pub response_time_us: Option<u32>,
+}
+
+/// How many services are in which state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct States {
+    /// Up.
+    pub up: usize,
+    /// Down.
+    pub down: usize,
+    /// Not checked yet.
+    pub learning: usize,
+    /// Taken out by the configuration.
+    pub disabled: usize,
+}
+
+impl States {
+    /// Counts these services.
+    pub(crate) fn of(view: &View<'_>, services: impl Iterator<Item = usize>) -> Self {
+        let mut states = States::default();
+        for service in services.filter_map(|index| view.published.services.get(index)) {
+            *match service.state {
+                ServiceState::Up => &mut states.up,
+                ServiceState::Down => &mut states.down,
+                ServiceState::Learning => &mut states.learning,
+                ServiceState::Disabled => &mut states.disabled,
+            } += 1;
+        }
+        states
+    }
+}
+
+pub(crate) fn services(view: &View<'_>) -> Services {
+    let services = view.config().services.iter().zip(&view.published.services).enumerate();
+    Services {
+        services: services.map(|(index, (config, seen))| service(view, index, config, seen)).collect(),
+    }
+}
+
+fn service(view: &View<'_>, index: usize, config: &config::Service, seen: &ServiceView) -> Service {
+    let bound_to = view.config().vservers.iter().filter(|v| v.bindings.iter().any(|b| b.service == index));
+    Service {
+        service: config.name.to_string(),
+        site: view.site(config.site),
+        own: config.site == view.config().this_site(),
+        address: config.address,
+        port: config.port,
+        state: seen.state,
+        state_age_ms: view.age_ms(seen.since),
+        reason: seen.reason.clone(),
+        last_good: seen.last_good,
+        response_time_us: seen.response_time.map(|t| t.as_micros()),
+        monitors: seen.monitors.iter().map(monitor).collect(),
+        vservers: bound_to.map(|v| v.name.to_string()).collect(),
+    }
+}
+
+fn monitor(seen: &MonitorView) -> Monitor {
+    Monitor {
+        monitor: seen.name.clone(),
+        passing: seen.passing,
+        last: seen.last.clone(),
+        response_time_us: seen.response_time.map(|t| t.as_micros()),
+    }
+}

@@ -1,0 +1,136 @@
+//! What this node knows of the group: peers, sites, services.
+
+use super::sheet::{Labels, Sheet};
+use crate::api::View;
+use gslb_core::{PeerState, PeerStatus};
+use gslb_types::{ServiceState, SiteIndex};
+
+pub(super) fn write(sheet: &mut Sheet, view: &View<'_>) {
+    peers(sheet, view);
+    traffic(sheet, &view.published.peers);
+    strangers(sheet, view);
+    sites(sheet, view);
+    services(sheet, view);
+}
+
+fn peers(sheet: &mut Sheet, view: &View<'_>) {
+    let peers = &view.published.peers;
+    let states = [PeerState::Connecting, PeerState::Up, PeerState::Down];
+    sheet.gauges(
+        "gslb_peer_state",
+        "1 for the state a peer is in, 0 for the others",
+        peers
+            .iter()
+            .flat_map(|p| states.map(|s| (of(p, Some(s.as_str())), if p.state == s { 1.0 } else { 0.0 }))),
+    );
+    sheet.seconds(
+        "gslb_peer_state_age",
+        "Time in this state",
+        each(peers, |p| Some(view.age(p.since).as_secs_f64())),
+    );
+    sheet.seconds(
+        "gslb_peer_last_word_age",
+        "Time since the last word of a peer",
+        each(peers, |p| p.last_word.map(|then| view.age(then).as_secs_f64())),
+    );
+    sheet.seconds(
+        "gslb_peer_rtt",
+        "Round trip to a peer",
+        each(peers, |p| p.path_rtt.map(|rtt| rtt.as_secs_f64())),
+    );
+    sheet.gauges("gslb_peer_outbox", "Keys waiting to be sent", each(peers, |p| Some(p.outbox as f64)));
+    sheet.gauges(
+        "gslb_peer_mismatches",
+        "Must-match settings in which a peer differs from this node",
+        each(peers, |p| Some(p.mismatches.len() as f64)),
+    );
+    sheet.seconds(
+        "gslb_peer_certificate_expiry_timestamp",
+        "Expiry of a peer's certificate, in seconds since the Unix epoch",
+        each(peers, |p| p.certificate_expires.map(|at| at as f64)),
+    );
+}
+
+fn traffic(sheet: &mut Sheet, peers: &[PeerStatus]) {
+    type Count = fn(&PeerStatus) -> u64;
+    let counters: [(&str, &str, Count); 12] = [
+        ("gslb_peer_sessions", "Sessions established", |p| p.sessions),
+        ("gslb_peer_downs", "Transitions from up to down", |p| p.downs),
+        ("gslb_peer_refusals", "Connections and hellos turned away", |p| p.refusals),
+        ("gslb_peer_resyncs", "Snapshots started anew because the peer read too slowly", |p| p.resyncs),
+        ("gslb_peer_frames_sent", "Frames sent", |p| p.frames_out),
+        ("gslb_peer_frames_received", "Frames received", |p| p.frames_in),
+        ("gslb_peer_sent_bytes", "Bytes of frames sent", |p| p.bytes_out),
+        ("gslb_peer_received_bytes", "Bytes of frames received", |p| p.bytes_in),
+        ("gslb_peer_rows_sent", "RTT rows sent", |p| p.rows_out),
+        ("gslb_peer_rows_received", "RTT rows received", |p| p.rows_in),
+        ("gslb_peer_violations", "Frames or parts of frames that were not allowed", |p| p.violations),
+        ("gslb_peer_unknown_frames", "Frames that were not understood wholly", |p| p.unknown),
+    ];
+    for (name, help, count) in counters {
+        sheet.counters(name, help, peers.iter().map(|p| (of(p, None), count(p))));
+    }
+}
+
+fn strangers(sheet: &mut Sheet, view: &View<'_>) {
+    let strangers = &view.published.strangers;
+    let counts = [("unknown_node", strangers.unknown_nodes), ("refused", strangers.refused)];
+    sheet.counters(
+        "gslb_strangers",
+        "Connections of nobody in the group, turned away",
+        counts.map(|(why, count)| (vec![("why", why.to_owned())], count)),
+    );
+}
+
+fn sites(sheet: &mut Sheet, view: &View<'_>) {
+    let sites = view.published.sites.iter().enumerate();
+    let connected = sites.filter_map(|(index, seen)| {
+        let labels = vec![("site", view.site(SiteIndex::new(index)?))];
+        Some((labels, if seen.connected { 1.0 } else { 0.0 }))
+    });
+    sheet.gauges("gslb_site_connected", "Whether a session with a node of the site stands", connected);
+}
+
+fn services(sheet: &mut Sheet, view: &View<'_>) {
+    let services = || view.config().services.iter().zip(&view.published.services);
+    let labels = |service: &config::Service| -> Labels {
+        vec![("service", service.name.to_string()), ("site", view.site(service.site))]
+    };
+    let states = [ServiceState::Up, ServiceState::Down, ServiceState::Learning, ServiceState::Disabled];
+    sheet.gauges(
+        "gslb_service_state",
+        "1 for the state a service is in, 0 for the others",
+        services().flat_map(|(service, seen)| {
+            states.map(|state| {
+                let mut labels = labels(service);
+                labels.push(("state", state.as_str().to_owned()));
+                (labels, if seen.state == state { 1.0 } else { 0.0 })
+            })
+        }),
+    );
+    sheet.seconds(
+        "gslb_service_state_age",
+        "Time in this state",
+        services().map(|(service, seen)| (labels(service), view.age(seen.since).as_secs_f64())),
+    );
+    sheet.seconds(
+        "gslb_service_response_time",
+        "Mean response time of a service's monitors",
+        services().filter_map(|(service, seen)| {
+            Some((labels(service), seen.response_time?.as_duration().as_secs_f64()))
+        }),
+    );
+}
+
+fn of(peer: &PeerStatus, state: Option<&str>) -> Labels {
+    let mut labels = vec![("peer", peer.peer.to_string())];
+    labels.extend(state.map(|state| ("state", state.to_owned())));
+    labels
+}
+
+fn each(
+    peers: &[PeerStatus],
+    value: impl Fn(&PeerStatus) -> Option<f64>,
+) -> impl Iterator<Item = (Labels, f64)> {
+    peers.iter().filter_map(move |peer| Some((of(peer, None), value(peer)?)))
+}

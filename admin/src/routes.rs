@@ -1,0 +1,132 @@
+//! What can be asked: one table, from which the router, the index and the check of arguments come.
+
+use crate::api::{self, View};
+use crate::guard::guard;
+use crate::metrics;
+use crate::params::Params;
+use crate::refusal::{Refusal, quoted};
+use crate::state::State;
+use axum::extract::{Path, State as FromState};
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Something that can be asked.
+#[derive(Clone, Copy)]
+struct Route {
+    path: &'static str,
+    /// For the index.
+    what: &'static str,
+    arguments: &'static [&'static str],
+    /// How much it has to look at.
+    weight: Weight,
+    answer: fn(&View<'_>, &Params) -> Result<Response, Refusal>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// What is published, or a row.
+    Light,
+    /// The whole RTT table: apart from the runtime's threads, one at a time.
+    Heavy,
+}
+
+const ROUTES: &[Route] = &[
+    Route::light("/v1/status", "this node at a glance, and what is wrong", &[], |v, _| ok(&api::status(v))),
+    Route::light("/v1/peers", "the other nodes of the group", &[], |v, _| ok(&api::peers(v))),
+    Route::light("/v1/sites", "the sites and their nodes", &[], |v, _| ok(&api::sites(v))),
+    Route::light("/v1/domains", "the GSLB domains", &[], |v, _| ok(&api::domains(v))),
+    Route::light("/v1/vservers", "the GSLB virtual servers", &[], |v, _| ok(&api::vservers(v))),
+    Route::light("/v1/services", "the services and their monitors", &[], |v, _| ok(&api::services(v))),
+    Route {
+        path: "/v1/ldns",
+        what: "the RTT table in pages, by address",
+        arguments: &["after", "limit", "site"],
+        weight: Weight::Heavy,
+        answer: |view, params| ok(&api::ldns_page(view, params)?),
+    },
+    Route::light("/v1/ldns/{ip}", "what is known of one LDNS", &["site"], |v, p| ok(&api::ldns(v, p)?)),
+    Route::light(
+        "/v1/explain",
+        "what an LDNS would be answered now, and why",
+        &["name", "type", "ldns", "ecs"],
+        |view, params| ok(&api::explain(view, params)?),
+    ),
+    Route::light("/metrics", "numbers for Prometheus", &[], |view, _| metrics::answer(view)),
+    Route::light("/live", "200 as long as the process runs", &[], |_, _| ok(&api::Live { live: true })),
+    Route::light("/ready", "200 while the node task publishes, else 503", &[], |view, _| ready(view)),
+    Route::light("/", "this list", &[], |_, _| Ok(index().into_response())),
+];
+
+impl Route {
+    const fn light(
+        path: &'static str,
+        what: &'static str,
+        arguments: &'static [&'static str],
+        answer: fn(&View<'_>, &Params) -> Result<Response, Refusal>,
+    ) -> Self {
+        Route { path, what, arguments, weight: Weight::Light, answer }
+    }
+}
+
+/// All routes, behind the guard.
+pub(crate) fn router(state: State) -> Router {
+    let routes = ROUTES.iter().fold(Router::new(), |router, route| {
+        let handler = move |FromState(state): FromState<State>, segment: Option<Path<String>>, uri: Uri| {
+            answer(route, state, segment.map(|Path(segment)| segment), uri)
+        };
+        router.route(route.path, get(handler))
+    });
+    let guarded = middleware::from_fn_with_state(state.clone(), guard);
+    routes.fallback(nothing_there).layer(guarded).with_state(state)
+}
+
+async fn answer(
+    route: &'static Route,
+    state: State,
+    segment: Option<String>,
+    uri: Uri,
+) -> Result<Response, Refusal> {
+    let params = Params::of(&uri, segment, route.arguments)?;
+    if route.weight == Weight::Light {
+        return (route.answer)(&state.view(), &params);
+    }
+    // The semaphore is never closed; were it, an answer without its turn would be no harm.
+    let _turn = state.heavy().acquire_owned().await;
+    let answering = tokio::task::spawn_blocking(move || (route.answer)(&state.view(), &params));
+    answering.await.unwrap_or_else(|error| {
+        tracing::error!(path = route.path, %error, "an admin request failed");
+        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "this request failed; the log says more"))
+    })
+}
+
+async fn nothing_there(uri: Uri) -> Refusal {
+    Refusal::not_found(format!("there is no {}; / lists what there is", quoted(uri.path())))
+}
+
+fn ok(answer: &impl Serialize) -> Result<Response, Refusal> {
+    Ok(Json(answer).into_response())
+}
+
+fn ready(view: &View<'_>) -> Result<Response, Refusal> {
+    let ready = api::ready(view);
+    let status = if ready.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok((status, Json(ready)).into_response())
+}
+
+/// The routes as plain text, for whoever opens the address and wonders.
+fn index() -> impl IntoResponse {
+    let mut text = String::from("gslb-dns admin API. GET only, JSON unless said otherwise.\n\n");
+    for route in ROUTES {
+        let arguments = match route.arguments {
+            [] => String::new(),
+            some => format!("?{}=", some.join("=&")),
+        };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{:<44} {}", format!("{}{arguments}", route.path), route.what);
+    }
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text)
+}
