@@ -27,6 +27,10 @@ fn service(index: usize, monitors: Vec<MonitorSettings>) -> ServiceSettings {
     ServiceSettings { service: index, name: ServiceName::new(&format!("s{index}")).unwrap(), monitors }
 }
 
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
 /// The machine with the clock and the answers of a checker.
 struct Bench {
     machine: Monitors,
@@ -254,7 +258,7 @@ fn a_report_between_two_silences_starts_their_count_anew() {
         bench.collect();
         bench.run("P");
     }
-    assert_eq!(bench.state(0), Up);
+    assert_eq!(bench.verdicts, [(0, Learning), (0, Up)]);
 }
 
 #[test]
@@ -314,6 +318,30 @@ fn thousands_of_first_checks_are_spread_over_seconds_and_the_first_start_at_once
 }
 
 #[test]
+fn however_many_monitors_there_are_the_budget_does_not_stretch_their_interval() {
+    let fast = MonitorSettings { interval: secs(1), timeout: Duration::from_millis(500), ..tcp(80) };
+    let mut bench = Bench::new((0..2000).map(|n| service(n, vec![fast.clone()])).collect());
+    while bench.now < at(5000) {
+        let request = bench.next_check();
+        bench.reply(&request, passed(1));
+    }
+    // 2,000 a second, less the jitter of a fortieth on average and the start.
+    assert!(bench.machine.stats().checks > 8_500, "{}", bench.machine.stats().checks);
+}
+
+#[test]
+fn a_view_says_since_when_a_service_is_as_it_is() {
+    let mut bench = Bench::new(vec![service(0, vec![tcp(80)])]);
+    bench.run("PFF");
+    assert_eq!(bench.machine.view(0).unwrap().since, at(0));
+    bench.run("F");
+    let down = bench.now;
+    bench.run("F");
+    assert!(down > at(15_000) && bench.now > down);
+    assert_eq!(bench.machine.view(0).unwrap().since, down);
+}
+
+#[test]
 fn a_reload_keeps_what_stays_and_checks_at_once_what_is_new() {
     let mut bench = Bench::new(vec![service(0, vec![tcp(80)]), service(1, vec![tcp(90)])]);
     bench.run("PP");
@@ -340,7 +368,7 @@ fn a_reload_keeps_what_stays_and_checks_at_once_what_is_new() {
 fn a_reload_with_another_pace_keeps_the_verdict_and_does_not_hurry_the_next_check() {
     let mut bench = Bench::new(vec![service(0, vec![tcp(80)])]);
     bench.run("F");
-    let slow = MonitorSettings { interval: Duration::from_secs(60), ..tcp(80) };
+    let slow = MonitorSettings { interval: secs(60), ..tcp(80) };
     bench.machine.set_bindings(at(1000), vec![service(0, vec![slow])]);
     bench.collect();
     assert_eq!(bench.verdicts, [(0, Learning), (0, Down), (0, Down)]);

@@ -161,7 +161,6 @@ impl Entry {
                 self.from_the_top = now;
             }
             self.started = now;
-            self.unanswered = false;
         }
         self.tried.insert(kind);
         self.was_probed = true;

@@ -121,7 +121,6 @@ impl Prober {
         entry.last_sample = Some(now);
         entry.sticky = Some(kind);
         entry.failed_rounds = 0;
-        entry.unanswered = false;
         let ldns = entry.ldns;
         self.stats.samples[kind as usize] += 1;
         self.outputs.push_back(Output::Sample { ldns, rtt, kind });
@@ -136,8 +135,8 @@ impl Prober {
         if entry.next_kind(now, &self.settings, can_ping).is_none() {
             return self.end_round(now, index);
         }
-        // A round that has begun ends before others begin: the oldest goes first.
-        entry.phase = Phase::Due(entry.started);
+        // Due since ever: a round that has begun ends before others of its class begin.
+        entry.phase = Phase::Due(Timestamp::ZERO);
         self.enqueue(index);
     }
 

@@ -32,7 +32,7 @@ pub struct EntryView {
     pub last_sample: Option<Timestamp>,
     /// Failed rounds since then.
     pub failed_rounds: u32,
-    /// When the next probe is due; `None` while one is out.
+    /// When the next round is due; `None` while one runs.
     pub next_round: Option<Timestamp>,
     /// Whether newcomers leave its entry alone.
     pub is_proven: bool,
@@ -50,8 +50,8 @@ impl Prober {
             last_sample: entry.last_sample,
             failed_rounds: entry.failed_rounds,
             next_round: match entry.phase {
-                Phase::Due(at) | Phase::PutOff { until: at, .. } => Some(at),
-                Phase::Probing { .. } => None,
+                Phase::Due(at) | Phase::PutOff { until: at, .. } if entry.tried.is_empty() => Some(at),
+                Phase::Due(_) | Phase::PutOff { .. } | Phase::Probing { .. } => None,
             },
             is_proven: entry.is_proven(&self.settings),
         })

@@ -93,6 +93,50 @@ fn a_crowded_prefix_does_not_hold_up_others() {
 }
 
 #[test]
+fn thousands_of_one_prefix_that_come_due_together_are_put_off_in_batches() {
+    let settings = Settings { new_per_second: 500, ..Settings::default() };
+    let mut bench = Bench::new(settings);
+    for n in 0..5000_u128 {
+        bench.sees(std::net::Ipv6Addr::from_bits((0x2001_0db8_u128 << 96) + n).into());
+    }
+    // Asleep until every lot has come up. The bench asserts after each step that the next one lies ahead.
+    bench.step(at(100_000));
+    let waiting = |b: &Bench| b.prober.queues.due(b.now, true).is_some();
+    let mut batches = 1;
+    while waiting(&bench) {
+        bench.step(bench.next().unwrap());
+        batches += 1;
+    }
+    assert!((4..=6).contains(&batches), "{batches}");
+    assert!(bench.most_in_a_second(|_| true) <= 2);
+}
+
+#[test]
+fn a_round_that_has_begun_ends_before_others_begin() {
+    // 100 measured LDNS want twice the budget, so rounds wait for seconds; the second kind of one that has begun does not.
+    let settings = Settings { per_second: 10, new_per_second: 10, ..Settings::default() };
+    let mut bench = Bench::new(settings);
+    bench.others = pings(20);
+    for n in 0..100 {
+        bench.sees(nth(n));
+    }
+    bench.run(at(50_000));
+    bench.sent.clear();
+    bench.others = Manners([Manner::Silent, Manner::Gives(ProbeOutcome::DnsAnswer(ms(9))), Manner::Silent]);
+    bench.run(at(80_000));
+    let mut begun = BTreeMap::new();
+    for (t, request) in &bench.sent {
+        match request.kind {
+            Ping => begun.insert(request.target, *t),
+            DnsUdp | DnsTcp => begun.remove(&request.target).inspect(|ping| {
+                assert!(t.since(*ping) < Duration::from_millis(3500), "{} waited", request.target);
+            }),
+        };
+    }
+    assert!(bench.kinds().contains(&DnsUdp));
+}
+
+#[test]
 fn nobody_in_a_crowded_prefix_is_passed_over_for_ever() {
     let mut bench = Bench::new(Settings::default());
     bench.others = pings(20);
