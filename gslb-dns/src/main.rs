@@ -1,6 +1,67 @@
-//! `gslb-dns`: the GSLB DNS server, one process per node.
+//! `gslb-dns`: the GSLB DNS server, one process per node, and the command line to look at it.
 
+mod cli;
+mod client;
 mod clock;
+mod demo;
 mod listen;
+mod node_task;
+mod pki;
+mod run;
+mod server;
 
-fn main() {}
+use clap::Parser;
+use cli::{AdminArgs, Cli, Command};
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// What is logged unless `--log` says otherwise: hickory-server writes two lines for every query at info.
+const DEFAULT_LOG: &str = "info,hickory_server=warn";
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Err(error) = start_log(&cli) {
+        eprintln!("gslb-dns: --log: {error}");
+        return ExitCode::from(2);
+    }
+    let done = match cli.command {
+        Command::Run(args) => run::run(&args).map_err(|error| error.to_string()),
+        Command::Check(args) => return run::check(&args),
+        Command::Demo(args) => demo::run(&args).map_err(|error| error.to_string()),
+        Command::Pki(command) => pki::run(&command).map_err(|error| error.to_string()),
+        Command::Ask(command) => return ask(command, &cli.admin),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gslb-dns: {error}");
+            ExitCode::from(run::FAILED)
+        }
+    }
+}
+
+fn ask(command: client::Command, admin: &AdminArgs) -> ExitCode {
+    match run::runtime() {
+        Ok(runtime) => runtime.block_on(client::run(command, admin.admin, admin.json)),
+        Err(error) => {
+            eprintln!("gslb-dns: {error}");
+            ExitCode::from(run::FAILED)
+        }
+    }
+}
+
+/// Logs go to standard error, so that tables and JSON have standard output to themselves.
+fn start_log(cli: &Cli) -> Result<(), tracing_subscriber::filter::ParseError> {
+    let default = match cli.command {
+        Command::Run(_) => DEFAULT_LOG,
+        Command::Check(_) | Command::Demo(_) | Command::Pki(_) | Command::Ask(_) => "warn",
+    };
+    let filter = EnvFilter::builder().parse(cli.log.as_deref().unwrap_or(default))?;
+    let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if cli.log_json {
+        format.json().init()
+    } else {
+        format.init()
+    }
+    Ok(())
+}

@@ -6,11 +6,13 @@ mod tcp;
 mod tls;
 mod udp;
 
-pub(crate) use registry::Limits;
 pub(crate) use sightings::{SightingFilter, SightingSender, sighting_channel};
+pub(crate) use tls::TlsError;
+
+use registry::Limits;
 
 use crate::clock::Clock;
-use config::Dns;
+use config::{Dns, DnsTls};
 use gslb_core::Shared;
 use std::io;
 use std::net::SocketAddr;
@@ -40,19 +42,32 @@ pub(crate) struct ListenError {
 pub(crate) struct Listeners {
     udp: Vec<udp::Bound>,
     tcp: Vec<std::net::TcpListener>,
+    tls: Option<(Vec<std::net::TcpListener>, Arc<rustls::ServerConfig>)>,
     limits: Limits,
+}
+
+/// Why listening can't begin.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BindError {
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("DNS over TLS: {0}")]
+    Tls(#[from] TlsError),
 }
 
 impl Listeners {
     /// Binds all addresses of the configuration.
-    pub(crate) fn bind(dns: &Dns) -> Result<Self, ListenError> {
-        let mut listeners = Listeners { udp: Vec::new(), tcp: Vec::new(), limits: Limits::of(dns) };
+    pub(crate) fn bind(dns: &Dns) -> Result<Self, BindError> {
+        let tls = dns.tls.as_ref().map(bind_tls).transpose()?;
+        let mut listeners = Listeners { udp: Vec::new(), tcp: Vec::new(), tls, limits: Limits::of(dns) };
         for &asked in &dns.listen {
             let error = |transport| move |source| ListenError { address: asked, transport, source };
             let tcp = tcp::bind(asked).map_err(error("TCP"))?;
             // With port 0 both transports must get the same port, as a client expects.
             let address = tcp.local_addr().map_err(error("TCP"))?;
-            listeners.udp.extend(udp::bind(address, threads(dns), dns.udp_receive_buffer).map_err(error("UDP"))?);
+            listeners
+                .udp
+                .extend(udp::bind(address, threads(dns), dns.udp_receive_buffer).map_err(error("UDP"))?);
             listeners.tcp.push(tcp);
         }
         Ok(listeners)
@@ -74,8 +89,22 @@ impl Listeners {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             tasks.spawn(tcp::serve(listener, registry.clone(), context.clone()));
         }
+        if let Some((listeners, config)) = self.tls {
+            let listeners: Result<Vec<_>, _> =
+                listeners.into_iter().map(tokio::net::TcpListener::from_std).collect();
+            tasks.spawn(tls::serve(listeners?, config, context.clone()));
+        }
         Ok(())
     }
+}
+
+/// The TLS listeners with their certificate.
+fn bind_tls(dns: &DnsTls) -> Result<(Vec<std::net::TcpListener>, Arc<rustls::ServerConfig>), BindError> {
+    let config = tls::server_config(dns)?;
+    let bind = |&address: &SocketAddr| {
+        tcp::bind(address).map_err(|source| ListenError { address, transport: "TLS", source })
+    };
+    Ok((dns.listen.iter().map(bind).collect::<Result<_, _>>()?, config))
 }
 
 fn threads(dns: &Dns) -> usize {

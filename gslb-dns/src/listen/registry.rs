@@ -20,7 +20,11 @@ pub(crate) struct Limits {
 impl Limits {
     /// Those of the configuration.
     pub(crate) fn of(dns: &Dns) -> Self {
-        Limits { connections: dns.tcp_connections, per_address: dns.tcp_connections_per_address, idle: dns.tcp_idle_timeout }
+        Limits {
+            connections: dns.tcp_connections,
+            per_address: dns.tcp_connections_per_address,
+            idle: dns.tcp_idle_timeout,
+        }
     }
 }
 
@@ -97,7 +101,8 @@ impl Registry {
 
 impl Open {
     fn evict(&mut self, of: Option<IpAddr>) -> bool {
-        let candidates = self.connections.iter().filter(|(_, entry)| of.is_none_or(|address| entry.address == address));
+        let candidates =
+            self.connections.iter().filter(|(_, entry)| of.is_none_or(|address| entry.address == address));
         let Some((&id, _)) = candidates.min_by_key(|(_, entry)| entry.last_query) else { return false };
         if let Some(entry) = self.remove(id) {
             entry.close.cancel();

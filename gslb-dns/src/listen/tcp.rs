@@ -1,8 +1,8 @@
 //! DNS over TCP (RFC 7766): two-byte lengths, pipelining, reuse, half-close; our own framing, because hickory-server's has no
 //! cap on connections and its accept loop spins when descriptors run out.
 
-use super::registry::{Place, Registry};
 use super::Context;
+use super::registry::{Place, Registry};
 use gslb_core::dns::{Transport, answer};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::RefCell;
@@ -128,7 +128,8 @@ impl Connection {
         let now = context.clock.now();
         let published = context.shared.published.load();
         REPLY.with_borrow_mut(|buffer| {
-            let answered = answer(&context.shared, &published, request, self.source, Transport::Tcp, now, buffer);
+            let answered =
+                answer(&context.shared, &published, request, self.source, Transport::Tcp, now, buffer);
             if let Some(ldns) = answered.sighting {
                 context.sightings.send(ldns);
             }

@@ -56,11 +56,16 @@ pub(crate) fn server_config(tls: &DnsTls) -> Result<Arc<ServerConfig>, TlsError>
 }
 
 /// Serves these listeners until `context.stop` is cancelled.
-pub(crate) async fn serve(listeners: Vec<tokio::net::TcpListener>, config: Arc<ServerConfig>, context: Context) {
+pub(crate) async fn serve(
+    listeners: Vec<tokio::net::TcpListener>,
+    config: Arc<ServerConfig>,
+    context: Context,
+) {
     let stop = context.stop.clone();
     let mut server = Server::new(Handler { context });
     for listener in listeners {
-        if let Err(error) = server.register_tls_listener_with_tls_config(listener, HANDSHAKE, config.clone()) {
+        if let Err(error) = server.register_tls_listener_with_tls_config(listener, HANDSHAKE, config.clone())
+        {
             tracing::error!(%error, "DNS over TLS listener could not be started");
         }
     }
@@ -79,7 +84,11 @@ struct Handler {
 
 #[async_trait::async_trait]
 impl RequestHandler for Handler {
-    async fn handle_request<R: ResponseHandler, T: Time>(&self, request: &Request, mut handle: R) -> ResponseInfo {
+    async fn handle_request<R: ResponseHandler, T: Time>(
+        &self,
+        request: &Request,
+        mut handle: R,
+    ) -> ResponseInfo {
         let Some(reply) = self.answer(request) else { return silence(request.metadata.id) };
         let mut builder = MessageResponseBuilder::new(&request.queries, None);
         if let Some(edns) = &reply.edns {

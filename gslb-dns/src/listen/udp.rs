@@ -7,8 +7,8 @@ use super::{Context, SightingFilter};
 use gslb_core::dns::{Transport, answer};
 use nix::libc;
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrStorage, recvmsg, sendmsg, setsockopt,
-    sockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrStorage, recvmsg,
+    sendmsg, setsockopt, sockopt,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
@@ -49,7 +49,9 @@ fn open(address: SocketAddr, shared: bool, receive_buffer: usize) -> io::Result<
     socket.set_recv_buffer_size(receive_buffer)?;
     socket.set_send_buffer_size(receive_buffer)?;
     if setsockopt(&socket, sockopt::RcvBufForce, &receive_buffer).is_err() {
-        tracing::debug!("SO_RCVBUFFORCE is not permitted: the kernel's net.core.rmem_max limits the receive buffer");
+        tracing::debug!(
+            "SO_RCVBUFFORCE is not permitted: the kernel's net.core.rmem_max limits the receive buffer"
+        );
     }
     socket.set_read_timeout(Some(STOP_CHECK))?;
     let wildcard = address.ip().is_unspecified();
@@ -65,9 +67,11 @@ fn open(address: SocketAddr, shared: bool, receive_buffer: usize) -> io::Result<
 
 /// Answers until `context.stop` is cancelled.
 pub(crate) fn serve(bound: &Bound, context: &Context) {
-    let mut responder = Responder { context, filter: SightingFilter::new(context.sightings.clone()), reply: [0; REPLY] };
+    let mut responder =
+        Responder { context, filter: SightingFilter::new(context.sightings.clone()), reply: [0; REPLY] };
     while !context.stop.is_cancelled() {
-        let result = if bound.wildcard { responder.wildcard(&bound.socket) } else { responder.exact(&bound.socket) };
+        let result =
+            if bound.wildcard { responder.wildcard(&bound.socket) } else { responder.exact(&bound.socket) };
         if let Err(error) = result
             && !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
         {
@@ -100,7 +104,12 @@ impl Responder<'_> {
         let mut space = nix::cmsg_space!(libc::in6_pktinfo);
         let (len, from, asked) = {
             let mut buffers = [IoSliceMut::new(&mut request)];
-            let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut buffers, Some(&mut space), MsgFlags::empty())?;
+            let message = recvmsg::<SockaddrStorage>(
+                socket.as_raw_fd(),
+                &mut buffers,
+                Some(&mut space),
+                MsgFlags::empty(),
+            )?;
             let asked = message.cmsgs()?.find(|m| {
                 matches!(m, ControlMessageOwned::Ipv4PacketInfo(_) | ControlMessageOwned::Ipv6PacketInfo(_))
             });
@@ -116,7 +125,8 @@ impl Responder<'_> {
             Some(ControlMessageOwned::Ipv4PacketInfo(info)) => {
                 // ipi_addr is the packet's destination, ipi_spec_dst what a reply should leave from; interface 0 lets
                 // the routing table choose the way.
-                let source = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: info.ipi_addr, ipi_addr: info.ipi_addr };
+                let source =
+                    libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: info.ipi_addr, ipi_addr: info.ipi_addr };
                 sendmsg(fd, &payload, &[ControlMessage::Ipv4PacketInfo(&source)], none, Some(&to))?
             }
             Some(ControlMessageOwned::Ipv6PacketInfo(info)) => {
@@ -145,11 +155,12 @@ impl Responder<'_> {
 }
 
 fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
-    let v4 = storage.as_sockaddr_in().map(|a: &SockaddrIn| SocketAddr::V4(SocketAddrV4::new(a.ip(), a.port())));
+    let v4 =
+        storage.as_sockaddr_in().map(|a: &SockaddrIn| SocketAddr::V4(SocketAddrV4::new(a.ip(), a.port())));
     let v6 = || {
-        storage
-            .as_sockaddr_in6()
-            .map(|a: &SockaddrIn6| SocketAddr::V6(SocketAddrV6::new(a.ip(), a.port(), a.flowinfo(), a.scope_id())))
+        storage.as_sockaddr_in6().map(|a: &SockaddrIn6| {
+            SocketAddr::V6(SocketAddrV6::new(a.ip(), a.port(), a.flowinfo(), a.scope_id()))
+        })
     };
     v4.or_else(v6)
 }

@@ -1,0 +1,163 @@
+//! The one task that owns the node's machine: feeds it, and carries out what it says.
+
+use crate::clock::Clock;
+use futures_util::FutureExt;
+use gslb_core::{Input, Node, Output};
+use gslb_types::Timestamp;
+use mep_core::carrier::{CarrierCommand, CarrierEvent};
+use probes_io::{Reply, Request};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Inputs taken at once before outputs are looked at: one wake-up serves a burst.
+const BATCH: usize = 64;
+
+/// Before a machine that failed is made anew: it may fail at once again.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
+
+/// The machine's connections to the rest of the process.
+pub(crate) struct Channels {
+    pub(crate) sightings: mpsc::Receiver<IpAddr>,
+    pub(crate) replies: mpsc::Receiver<Reply>,
+    pub(crate) events: mpsc::Receiver<CarrierEvent>,
+    pub(crate) requests: mpsc::Sender<Request>,
+    pub(crate) commands: mpsc::Sender<CarrierCommand>,
+}
+
+/// Drives nodes made by `make` until `stop` is cancelled. A node that panics is replaced by a new one, while the DNS threads
+/// answer from what the old one published (faults I-57).
+pub(crate) async fn supervise(
+    make: impl Fn(Timestamp) -> Node,
+    clock: Clock,
+    mut channels: Channels,
+    stop: CancellationToken,
+) {
+    loop {
+        let mut task = NodeTask {
+            node: make(clock.now()),
+            clock,
+            channels: &mut channels,
+            requests: VecDeque::new(),
+            commands: VecDeque::new(),
+        };
+        // The machine is thrown away after a panic; the channels hold whole messages only.
+        if AssertUnwindSafe(task.drive(&stop)).catch_unwind().await.is_ok() {
+            return;
+        }
+        tracing::error!(
+            "the node task failed and is started anew; DNS goes on answering from what was published"
+        );
+        tokio::time::sleep(RESTART_PAUSE).await;
+    }
+}
+
+struct NodeTask<'a> {
+    node: Node,
+    clock: Clock,
+    channels: &'a mut Channels,
+    /// What does not fit into the channels yet. Bounded by the machine's budgets and by what it waits for.
+    requests: VecDeque<Request>,
+    commands: VecDeque<CarrierCommand>,
+}
+
+impl NodeTask<'_> {
+    async fn drive(&mut self, stop: &CancellationToken) {
+        loop {
+            self.collect();
+            let wake = self.node.poll_timeout().unwrap_or(Timestamp::MAX);
+            let sleep = tokio::time::sleep_until(self.clock.instant(wake.min(self.clock.now() + DAY)).into());
+            let (requests, commands) = (self.channels.requests.clone(), self.channels.commands.clone());
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = sleep => self.node.handle_timeout(self.clock.now()),
+                Some(ldns) = self.channels.sightings.recv() => self.sightings(ldns),
+                Some(reply) = self.channels.replies.recv() => self.replies(reply),
+                Some(event) = self.channels.events.recv() => self.events(event),
+                Ok(permit) = requests.reserve(), if !self.requests.is_empty() => {
+                    if let Some(request) = self.requests.pop_front() {
+                        permit.send(request);
+                    }
+                }
+                Ok(permit) = commands.reserve(), if !self.commands.is_empty() => {
+                    if let Some(command) = self.commands.pop_front() {
+                        permit.send(command);
+                    }
+                }
+            }
+        }
+        self.finish().await;
+    }
+
+    /// Peers are told before the channels close.
+    async fn finish(&mut self) {
+        self.node.handle_input(self.clock.now(), Input::Stop);
+        self.collect();
+        let commands = std::mem::take(&mut self.commands);
+        for command in commands {
+            if self.channels.commands.send_timeout(command, Duration::from_millis(200)).await.is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Hands on what the machine said, as far as there is room; the rest waits its turn without holding up inputs.
+    fn collect(&mut self) {
+        while let Some(output) = self.node.poll_output() {
+            match output {
+                Output::Probe(probe) => self.requests.push_back(Request::Probe(probe)),
+                Output::Check(check) => self.requests.push_back(Request::Check(check)),
+                Output::Carrier(command) => self.commands.push_back(command),
+            }
+        }
+        while let Some(request) = self.requests.pop_front() {
+            if let Err(full) = self.channels.requests.try_send(request) {
+                self.requests.push_front(full.into_inner());
+                break;
+            }
+        }
+        while let Some(command) = self.commands.pop_front() {
+            if let Err(full) = self.channels.commands.try_send(command) {
+                self.commands.push_front(full.into_inner());
+                break;
+            }
+        }
+    }
+
+    fn sightings(&mut self, first: IpAddr) {
+        let now = self.clock.now();
+        self.node.handle_input(now, Input::Sighting(first));
+        for _ in 1..BATCH {
+            let Ok(next) = self.channels.sightings.try_recv() else { break };
+            self.node.handle_input(now, Input::Sighting(next));
+        }
+    }
+
+    fn replies(&mut self, first: Reply) {
+        let now = self.clock.now();
+        let input = |reply| match reply {
+            Reply::Probe(reply) => Input::Probe(reply),
+            Reply::Check(reply) => Input::Check(reply),
+        };
+        self.node.handle_input(now, input(first));
+        for _ in 1..BATCH {
+            let Ok(next) = self.channels.replies.try_recv() else { break };
+            self.node.handle_input(now, input(next));
+        }
+    }
+
+    fn events(&mut self, first: CarrierEvent) {
+        let now = self.clock.now();
+        self.node.handle_input(now, Input::Carrier(first));
+        for _ in 1..BATCH {
+            let Ok(next) = self.channels.events.try_recv() else { break };
+            self.node.handle_input(now, Input::Carrier(next));
+        }
+    }
+}
+
+/// The runtime's sleeps do not reach the end of time.
+const DAY: Duration = Duration::from_secs(86_400);

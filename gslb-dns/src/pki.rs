@@ -1,0 +1,35 @@
+//! `gslb-dns pki`: the group's certificates in a folder.
+
+use crate::cli::Pki;
+use mep_io::GroupName;
+use mep_io::pki::{self, Overwrite, PkiError, Validity};
+
+/// Why a certificate could not be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("--group: {0}")]
+    Group(gslb_types::NameError),
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+}
+
+/// Does what was asked, and says which files came of it.
+pub(crate) fn run(command: &Pki) -> Result<(), Error> {
+    match command {
+        Pki::Init { dir, group } => {
+            let group: GroupName = group.parse().map_err(Error::Group)?;
+            let files = pki::init(dir, &group)?;
+            println!("CA of group {}:", group.as_str());
+            println!("  {}  goes to every node", files.certificate.display());
+            println!("  {}  stays here, secret", files.key.display());
+        }
+        Pki::Issue { dir, node, days, renew } => {
+            let overwrite = if *renew { Overwrite::Yes } else { Overwrite::No };
+            let files = pki::issue(dir, node, Validity::days(*days), overwrite)?;
+            println!("node {node}, valid for {days} days:");
+            println!("  {}", files.certificate.display());
+            println!("  {}  secret", files.key.display());
+        }
+    }
+    Ok(())
+}

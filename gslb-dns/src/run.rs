@@ -1,0 +1,115 @@
+//! `gslb-dns run` and `gslb-dns check`: from files to a running node and back to an exit code.
+
+use crate::cli::ConfigArgs;
+use crate::server::{Server, StartError};
+use config::{Config, Errors};
+use mep_io::{Files, GroupName, Identity, IdentityError};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The exit code of a command that did not do its work.
+pub(crate) const FAILED: u8 = 1;
+
+/// Why `run` ended before it began.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error("{0}")]
+    Config(Errors),
+    #[error("group.name: {0}")]
+    Group(gslb_types::NameError),
+    #[error("certificate of this node: {0}")]
+    Identity(#[from] IdentityError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("cannot start the runtime: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// Reads a configuration with all files it names.
+pub(crate) fn load(args: &ConfigArgs) -> Result<Config, Errors> {
+    config::load(&args.config, &mut |path| std::fs::read(path), args.node.as_deref())
+}
+
+/// Checks a configuration, for people and for scripts.
+pub(crate) fn check(args: &ConfigArgs) -> ExitCode {
+    match load(args) {
+        Ok(config) => {
+            let Config { nodes, sites, zones, domains, services, .. } = &config;
+            println!(
+                "{}: fine: node {}, {} nodes in {} sites, {} zones, {} GSLB domains, {} services",
+                args.config.display(),
+                config.this_node().id,
+                nodes.len(),
+                sites.len(),
+                zones.len(),
+                domains.len(),
+                services.len()
+            );
+            ExitCode::SUCCESS
+        }
+        Err(errors) => {
+            eprintln!("{errors}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Runs a node until it is told to stop.
+pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
+    let config = Arc::new(load(args).map_err(RunError::Config)?);
+    let identity = Arc::new(identity(&config)?);
+    raise_descriptor_limit();
+    runtime()?.block_on(async {
+        let server = Server::start(config.clone(), identity).await?;
+        let node = &config.this_node().id;
+        tracing::info!(%node, dns = ?server.dns, mep = %server.mep, admin = ?server.admin, icmp = ?server.icmp, "node runs");
+        stopped().await;
+        tracing::info!(%node, "node stops");
+        server.stop().await;
+        Ok(())
+    })
+}
+
+/// The runtime of all commands.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, RunError> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(RunError::Runtime)
+}
+
+/// Returns when the process is asked to stop: SIGTERM, or Ctrl-C.
+pub(crate) async fn stopped() {
+    let terminate = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = terminate => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+/// The certificate of this node, from the files of the configuration.
+pub(crate) fn identity(config: &Config) -> Result<Identity, RunError> {
+    let group: GroupName = config.group.name.parse().map_err(RunError::Group)?;
+    let files = Files {
+        ca: config.mep.ca.clone(),
+        certificate: config.mep.certificate.clone(),
+        key: config.mep.key.clone(),
+    };
+    Ok(Identity::load(&files, &group, &config.this_node().id)?)
+}
+
+/// A probe or a TCP client takes a descriptor; the usual soft limit of 1024 is far below the hard one.
+fn raise_descriptor_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
+    {
+        tracing::warn!(%error, soft, hard, "the limit of open files could not be raised");
+    }
+}

@@ -1,0 +1,146 @@
+//! One running node: sockets, tasks and channels around `gslb_core::Node`. Assembly only, no policy.
+
+use crate::clock::Clock;
+use crate::listen::{self, Context, Listeners};
+use crate::node_task::{self, Channels};
+use config::Config;
+use gslb_core::{Birth, Node, Shared};
+use mep_io::{BindError, Carrier, Identity};
+use probes_io::{ProbeIo, StartError as ProbeError};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Probes, replies, frames and commands that may wait for one another; none of the machines needs more to keep going.
+const QUEUE: usize = 4096;
+
+/// How long changes of health wait for others before queries see them together.
+const COALESCE: Duration = Duration::from_millis(50);
+
+/// Why a node can't start. Nothing is left running.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// A DNS address can't be taken, or the certificate for DNS over TLS can't be used.
+    #[error(transparent)]
+    Listen(#[from] listen::BindError),
+    /// The exchange's address can't be taken.
+    #[error(transparent)]
+    Mep(#[from] BindError),
+    /// Probes can't be sent.
+    #[error("probes: {0}")]
+    Probe(#[from] ProbeError),
+    /// The admin address can't be taken.
+    #[error("cannot listen for the admin API on {0} (TCP): {1}")]
+    Admin(SocketAddr, io::Error),
+    /// The runtime doesn't take a socket.
+    #[error("cannot hand a socket to the runtime: {0}")]
+    Runtime(io::Error),
+}
+
+/// A node that runs.
+pub(crate) struct Server {
+    /// Where it answers DNS, with the ports the system chose.
+    pub(crate) dns: Vec<SocketAddr>,
+    /// Where it answers the admin API.
+    pub(crate) admin: Option<SocketAddr>,
+    /// Where it listens for peers.
+    pub(crate) mep: SocketAddr,
+    /// What pings are sent by.
+    pub(crate) icmp: probes_io::IcmpSockets,
+    /// What it publishes.
+    pub(crate) shared: Arc<Shared>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Server {
+    /// Starts a node: everything is bound before anything is answered. Must be called within a runtime.
+    pub(crate) async fn start(config: Arc<Config>, identity: Arc<Identity>) -> Result<Self, StartError> {
+        let clock = Clock::start();
+        let stop = CancellationToken::new();
+        let (seed, boot) = (rand::random(), rand::random());
+        let shared = Arc::new(Shared::new(&config, seed, clock.now()));
+
+        let listeners = Listeners::bind(&config.dns)?;
+        let carrier = Carrier::bind(mep_io::Settings {
+            listen: config.mep.listen,
+            identity,
+            limits: mep_io::Limits::default(),
+        })?;
+        let admin = match config.admin.listen {
+            Some(address) => {
+                let error = |error| StartError::Admin(address, error);
+                let listener = tokio::net::TcpListener::bind(address).await.map_err(error)?;
+                Some((listener.local_addr().map_err(error)?, listener))
+            }
+            None => None,
+        };
+        let (request_sender, requests) = mpsc::channel(QUEUE);
+        let (reply_sender, replies) = mpsc::channel(QUEUE);
+        let probing = ProbeIo::start(probe_settings(&config), requests, reply_sender, &stop)?;
+        let (sightings, sighting_queue) = listen::sighting_channel(shared.clone());
+
+        let mut server = Server {
+            dns: listeners.addresses(),
+            admin: admin.as_ref().map(|(address, _)| *address),
+            mep: carrier.local_address(),
+            icmp: probing.icmp(),
+            shared: shared.clone(),
+            stop: stop.clone(),
+            tasks: JoinSet::new(),
+        };
+        let context = Context { shared: shared.clone(), clock, sightings, stop: stop.clone() };
+        listeners.serve(&context, &mut server.tasks).map_err(StartError::Runtime)?;
+        if let Some((_, listener)) = admin {
+            let state = admin::State::new(shared.clone(), move || clock.now());
+            server.tasks.spawn(admin::serve(listener, state, stop.clone()));
+        }
+        server.tasks.spawn(async move { probing.join().await });
+
+        let (command_sender, commands) = mpsc::channel(QUEUE);
+        let (event_sender, events) = mpsc::channel(QUEUE);
+        // The carrier ends when the node task has dropped its commands: goodbyes get through.
+        server.tasks.spawn(carrier.run(commands, event_sender, CancellationToken::new()));
+        let channels = Channels {
+            sightings: sighting_queue,
+            replies,
+            events,
+            requests: request_sender,
+            commands: command_sender,
+        };
+        let birth = Birth { seed, boot, local: local_addresses(), coalesce: COALESCE };
+        let make = move |now| Node::new(config.clone(), shared.clone(), &birth, now);
+        server.tasks.spawn(node_task::supervise(make, clock, channels, stop));
+        Ok(server)
+    }
+
+    /// Stops: peers are told, sockets are closed. Returns when all has ended.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+fn probe_settings(config: &Config) -> probes_io::Settings {
+    probes_io::Settings {
+        port: config.probe.port,
+        source_v4: config.probe.source_v4,
+        source_v6: config.probe.source_v6,
+        ..probes_io::Settings::default()
+    }
+}
+
+/// The addresses of this machine's interfaces.
+fn local_addresses() -> Vec<IpAddr> {
+    let Ok(interfaces) = nix::ifaddrs::getifaddrs() else { return Vec::new() };
+    let addresses = interfaces.filter_map(|interface| {
+        let address = interface.address?;
+        let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
+        v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
+    });
+    addresses.collect()
+}
