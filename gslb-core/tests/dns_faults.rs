@@ -456,6 +456,17 @@ fn nsid_is_told_to_who_asks_if_configured() {
 }
 
 #[test]
+fn an_identity_too_long_for_the_reply_is_left_out() {
+    let identity = Box::leak("x".repeat(450).into_boxed_str());
+    let server = Setup { identity: Some(identity), ..Setup::default() }.build();
+    let long = format!("{}.www.gslb.test", "a".repeat(60));
+    let reply = server.ask(&query(&long, A).edns(512).option(3, b""));
+    assert_eq!(reply.header(), "aa rcode=3 1/0/1/1");
+    assert_eq!(reply.opt(), PLAIN_OPT);
+    assert_eq!(server.ask(&query(&long, A).edns(1232).option(3, b"")).opt().len(), 11 + 4 + 450);
+}
+
+#[test]
 fn i_20_any_gets_one_rrset_and_amplifies_little() {
     let server = Server::new();
     for name in ["gslb.test", "www.gslb.test", "v4only.gslb.test", "alias.gslb.test", "x.wild.gslb.test"] {
@@ -523,6 +534,12 @@ fn i_27_a_client_subnet_comes_back_with_scope_0() {
         }
     }
     assert_eq!(server.shared.dns.read().ecs, 28);
+}
+
+#[test]
+fn i_27_of_two_client_subnets_the_first_counts() {
+    let packet = www().edns(1232).ecs(1, 8, 0, &[10]).ecs(1, 16, 0, &[10, 1]);
+    assert_eq!(Server::new().ask(&packet).opt()[11..], [0, 8, 0, 5, 0, 1, 8, 0, 10]);
 }
 
 #[test]
@@ -667,6 +684,28 @@ fn a_signed_query_gets_badkey_and_no_answer() {
     let last = www().additional(1, &tsig).additional(1, b"\0\0\x01\0\x01\0\0\0\0\0\0");
     assert_eq!(server.ask(&last).header(), "rcode=1 1/0/0/0", "a signature comes last");
     assert_eq!(server.shared.dns.notauth.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_signature_too_long_to_repeat_is_left_out() {
+    let label = [&[63][..], &[b'k'; 63]].concat();
+    let long = [&label.repeat(3)[..], &[0]].concat();
+    let rdata = [&long[..], &[0; 8], &[0, 0], &[0x12, 0x34, 0, 0, 0, 0]].concat();
+    let tsig = [&long[..], b"\0\xfa\0\xff\0\0\0\0", &[0, rdata.len() as u8], &rdata].concat();
+    let packet = Packet::new().question(&long, A, 1).additional(1, &tsig);
+    let reply = Server::new().ask(&packet);
+    assert_eq!((reply.header().as_str(), reply.bytes.len()), ("rcode=9 1/0/0/0", 12 + 193 + 4));
+    assert_eq!(Server::new().ask_tcp(&packet).header(), "rcode=9 1/0/0/1");
+}
+
+#[test]
+fn the_service_answered_is_the_next_turns_pointer() {
+    let server = Server::new();
+    server.measured(LDNS, [40, 9, 70]);
+    server.ask(&www());
+    let look = |v6| server.shared.turns.of(0, v6).unwrap().look();
+    assert_eq!((look(false).last, look(false).round), (Some(1), 0), "an RTT decision takes no turn");
+    assert_eq!(look(true).last, None);
 }
 
 #[test]

@@ -215,6 +215,35 @@ fn additional_records_give_way_before_the_answer_is_truncated() {
 }
 
 #[test]
+fn the_addresses_of_a_target_go_in_whole_or_not_at_all() {
+    let six = |n: usize| (0..3).map(|i| format!("m{n} 60 AAAA 2001:db8::{i}\n")).collect::<String>();
+    let more: String =
+        (0..5).map(|n| format!("mx 60 MX {n} m{n}.z.test.\nm{n} 60 A 192.0.2.9\n{}", six(n))).collect();
+    let server = zone(&more);
+    for size in 512..700 {
+        let reply = server.ask(&query("mx.z.test", MX).edns(size));
+        assert_eq!(reply.message.answers.len(), 5);
+        assert_eq!(reply.message.additionals.len() % 4, 0, "{size}: {}", reply.records());
+    }
+}
+
+#[test]
+fn any_is_answered_with_the_smallest_set() {
+    let server = zone("two 60 TXT 0123456789\ntwo 60 A 192.0.2.1\ntwo 60 MX 1 www.z.test.");
+    assert_eq!(ask(&server, "two", ANY), "aa rcode=0 1/1/0/0 two 60 A 192.0.2.1");
+}
+
+#[test]
+fn a_zone_named_like_a_wildcard_is_no_wildcard_of_its_parent() {
+    let server = Server::with_zones(&[
+        ("z.test.", HEAD),
+        ("*.z.test.", "@ 60 SOA ns.x. h.x. 1 2 3 4 6\n@ 60 A 192.0.2.5\n"),
+    ]);
+    assert_eq!(ask(&server, "x", A), negative(3));
+    assert_eq!(ask(&server, "*", A), "aa rcode=0 1/1/0/0 * 60 A 192.0.2.5");
+}
+
+#[test]
 fn a_root_zone_refers_to_its_children() {
     let server = Server::with_zones(&[(
         ".",

@@ -1,6 +1,6 @@
 //! The additional section: addresses of the names an answer points to, from the same zone (RFC 1034 section 4.3.2 step 6).
 //!
-//! Addresses of GSLB domains are left out: they would be decisions nobody asked for.
+//! GSLB domains have no addresses of their own and add nothing here: they would be decisions nobody asked for.
 
 use super::compose::{Full, Owner, Reply, Section};
 use super::name::{self, LowerName};
@@ -63,7 +63,7 @@ fn addresses<'z>(zones: &'z Zones, zone: usize, target: &[u8], glue: bool) -> Op
         None => true,
         Some(above) => glue && zones.node(above).cut().is_some(),
     };
-    (visible && node.zone() == zone && node.domain().is_none()).then_some(node)
+    (visible && node.zone() == zone).then_some(node)
 }
 
 /// Writes all addresses of a node, or none.

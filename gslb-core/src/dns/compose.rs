@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn a_name_is_never_compared_with_what_an_earlier_reply_left_in_the_buffer() {
         let mut out = [0; 100];
-        out[31..].fill(0xc0);
+        out[31..34].copy_from_slice(b"\x01a\0");
         let reply = Reply::new(&mut out, 100, 0, QUESTION_BYTES).unwrap();
         assert!(!reply.name_at_is(31, b"\x01a\0"));
         assert!(reply.name_at_is(16, b"\x04gslb\x04test\0"));
@@ -453,6 +453,17 @@ mod tests {
             r.name(b"\x01b\x01a\x03org\0")
         });
         assert_eq!(bytes, b"\x03com\0\x01b\x01a\x03org\0");
+    }
+
+    #[test]
+    fn the_question_is_pointed_to_after_a_rollback_as_well() {
+        let (_, bytes) = written(600, |r| {
+            let before = r.checkpoint();
+            r.name(b"\x01a\x04test\0")?;
+            r.rollback(before);
+            r.name(b"\x01b\x04test\0")
+        });
+        assert_eq!(bytes, b"\x01b\xc0\x15");
     }
 
     #[test]

@@ -58,10 +58,11 @@ pub(super) fn measure(bytes: &[u8]) -> Option<usize> {
     loop {
         let length = usize::from(*bytes.get(at)?);
         match length {
-            0 => return Some(at + 1).filter(|len| *len <= MAX_NAME),
+            0 => return Some(at + 1),
             1..=63 => at += 1 + length,
             _ => return None,
         }
+        // The zero byte must fit as well.
         if at >= MAX_NAME {
             return None;
         }

@@ -294,8 +294,8 @@ impl Server {
         transport: Transport,
         now: Timestamp,
     ) -> (Vec<u8>, Answered) {
-        // What lies in the buffer from before must not matter.
-        let mut out = vec![0xa5; if transport == Transport::Udp { usize::from(UDP_PAYLOAD) } else { 65535 }];
+        // Neither the room in the buffer nor what lies in it from before must matter.
+        let mut out = vec![0xa5; 65535];
         let published = self.shared.published.load();
         let answered = answer(&self.shared, &published, request, source, transport, now, &mut out);
         out.truncate(answered.len);
