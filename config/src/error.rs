@@ -202,7 +202,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     let reach = (word.chars().count() / 3).max(1);
     known
         .into_iter()
-        .map(|k| (strsim::osa_distance(&word.to_ascii_lowercase(), k), k))
+        .map(|k| (strsim::osa_distance(&word.to_ascii_lowercase(), &k.to_ascii_lowercase()), k))
         .filter(|(distance, _)| *distance <= reach)
         .min()
         .map(|(_, k)| k)

@@ -100,8 +100,8 @@ pub(crate) static MEP: Schema = Schema {
     name: "mep",
     keys: &[
         default("listen", r#""0.0.0.0:4353""#),
-        default("ca", r#""pki/ca.pem""#),
-        default("certificate", r#""pki/{site}-{node}.pem""#),
+        default("ca", r#""pki/ca.crt""#),
+        default("certificate", r#""pki/{site}-{node}.crt""#),
         default("key", r#""pki/{site}-{node}.key""#),
         default("keepalive", r#""10s""#),
         default("metrics_interval", r#""1s""#),

@@ -110,7 +110,7 @@ fn the_defaults_are_those_of_the_specification() {
         (m.keepalive, m.metrics_interval, m.rtt_interval, m.down_delay, m.max_age),
         (s(10), s(1), s(5), s(15), s(60))
     );
-    assert_eq!((m.ca.to_str(), m.key.to_str()), (Some("pki/ca.pem"), Some("pki/fra-1.key")));
+    assert_eq!((m.ca.to_str(), m.key.to_str()), (Some("pki/ca.crt"), Some("pki/fra-1.key")));
     assert_eq!((c.dns.udp_payload, c.dns.tcp_idle_timeout), (1232, s(10)));
     assert_eq!(c.admin.listen, Some("127.0.0.1:8053".parse().unwrap()));
     let v = &c.vservers[0];

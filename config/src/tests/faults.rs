@@ -618,7 +618,7 @@ fn paths_are_relative_to_the_file_that_names_them() {
             |p: &Path| files.0.get(p).cloned().ok_or(std::io::Error::from(std::io::ErrorKind::NotFound));
         crate::load(Path::new("etc/gslb/gslb.toml"), &mut read, None).unwrap()
     };
-    assert_eq!(load(SMALL).mep.ca, Path::new("etc/gslb/pki/ca.pem"));
+    assert_eq!(load(SMALL).mep.ca, Path::new("etc/gslb/pki/ca.crt"));
     let included = load(&format!("include = \"group/group.toml\"\n{SMALL}"));
     assert_eq!(included.mep.ca, Path::new("etc/gslb/group/ca.pem"));
     refused(

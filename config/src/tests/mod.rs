@@ -2,6 +2,9 @@
 
 mod example;
 mod faults;
+mod hashes;
+mod random;
+mod zone_rules;
 mod zones;
 
 use crate::{Config, Errors, load};

@@ -59,7 +59,8 @@ pub(super) fn read(rtype: Rtype, words: &Words<'_>, first: usize, origin: &Wire)
     if data.wire.len() > usize::from(u16::MAX) {
         return Err(at_first(format!("{} bytes are more than a record can hold", data.wire.len())));
     }
-    decodable(rtype, &data.wire).map_err(|e| at_first(format!("no data of {rtype}: {e}")))?;
+    decodable(rtype, &data.wire)
+        .map_err(|e| at_first(format!("no valid data of {rtype}, decoders refuse it: {e}")))?;
     Ok(data)
 }
 
@@ -84,7 +85,7 @@ fn from_domain(
     first: usize,
     origin: &Wire,
 ) -> Result<Data, Refusal> {
-    let (text, lines) = laid_out(read_as, words, first)?;
+    let (text, lines) = laid_out(read_as, words, first, origin)?;
     let mut reader = Zonefile::from(text.as_str());
     reader.set_origin(origin.to_name());
     let record = match reader.next_entry() {
@@ -98,12 +99,30 @@ fn from_domain(
         ZoneRecordData::Unknown(unknown) => {
             known_after_all(rtype, unknown.data()).map_err(|e| (words.span(first), e))
         }
-        data => Ok(composed(data)),
+        data => sound(read_as, composed(data)).map_err(|e| blamed(&e, words, first)),
+    }
+}
+
+/// The data, if it reads back whole: the reader of `domain` lets an empty label within a name pass.
+fn sound(rtype: Rtype, data: Data) -> Result<Data, String> {
+    known_after_all(rtype, &data.wire).map(|_| data)
+}
+
+fn blamed(error: &str, words: &Words<'_>, first: usize) -> Refusal {
+    let empty_label = |i: &usize| words.get(*i).is_some_and(|w| w.contains(".."));
+    match (first..words.tokens.len()).find(empty_label) {
+        Some(i) => (words.span(i), format!("'{}' has an empty label", words.get(i).unwrap_or(""))),
+        None => (words.span(first), error.to_owned()),
     }
 }
 
 /// The entry as text, and which word stands in each line after the first.
-fn laid_out(rtype: Rtype, words: &Words<'_>, first: usize) -> Result<(String, Vec<usize>), Refusal> {
+fn laid_out(
+    rtype: Rtype,
+    words: &Words<'_>,
+    first: usize,
+    origin: &Wire,
+) -> Result<(String, Vec<usize>), Refusal> {
     let mut text = format!(". 0 IN {rtype} (");
     let mut lines = Vec::new();
     let mut end = None;
@@ -119,6 +138,8 @@ fn laid_out(rtype: Rtype, words: &Words<'_>, first: usize) -> Result<(String, Ve
             let bad = || format!("'{word}' is no time, as in '300' or '1h30m'");
             let seconds = dname::master_seconds(word).ok_or_else(|| (span, bad()))?;
             let _ = write!(text, "{seconds}");
+        } else if word == "@" && can_be_name(rtype, index - first) {
+            let _ = write!(text, "{}", origin.fmt_with_dot());
         } else if word.starts_with('"') {
             quoted_as_ascii(word, &mut text);
         } else {
@@ -127,6 +148,16 @@ fn laid_out(rtype: Rtype, words: &Words<'_>, first: usize) -> Result<(String, Ve
     }
     text.push_str("\n)\n");
     Ok((text, lines))
+}
+
+/// Whether the word at this place of the data may be a domain name: there "@" is the origin, which the reader of `domain`
+/// knows for owners only.
+fn can_be_name(rtype: Rtype, index: usize) -> bool {
+    match rtype {
+        Rtype::TXT | Rtype::HINFO | Rtype::CAA => false,
+        Rtype::NAPTR => index == 5,
+        _ => true,
+    }
 }
 
 /// Bytes beyond ASCII in \DDD notation: master files hold any bytes, the reader of `domain` wants ASCII.
