@@ -292,9 +292,12 @@ impl Deciding<'_> {
         row.cell(site).current(self.now, self.published.config.mep.max_age, confirmed)
     }
 
-    /// The RTTs are still being measured: the backup method, or silence where that is configured.
+    /// The RTTs are still being measured: the backup method, or silence where that is configured. An LDNS that will never
+    /// be measured would meet silence for ever, so it is answered.
     fn undecided(&self, all: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
-        if self.policy.drop_ldns_requests {
+        if self.policy.drop_ldns_requests
+            && (self.row.is_some() || self.published.will_measure(self.client.ldns))
+        {
             steps.say(Reason::Dropped);
             return Err(Verdict::Drop);
         }

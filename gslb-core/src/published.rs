@@ -11,8 +11,8 @@ use arc_swap::ArcSwap;
 use config::Config;
 use gslb_types::{Rtt, ServiceState, Timestamp};
 use mep_core::{PeerStatus, Strangers};
-use probes_core::ProberStats;
 use probes_core::monitors::MonitorStats;
+use probes_core::{ProberStats, prober};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +33,8 @@ pub struct Published {
     pub sites: Vec<SiteView>,
     /// The other nodes of the group, in the order of the configuration.
     pub peers: Vec<PeerStatus>,
+    /// Which LDNS are measured.
+    pub measured: Arc<prober::Settings>,
     /// Who tried to take part in the metric exchange and may not.
     pub strangers: Strangers,
     /// Probes and table of this node.
@@ -155,6 +157,11 @@ impl VserverTurns {
 }
 
 impl Published {
+    /// Whether an LDNS that asks will be measured: not if it is never probed, nor if there is no room for it.
+    pub fn will_measure(&self, ldns: IpAddr) -> bool {
+        self.measured.probes(ldns) && self.probing.ldns < self.measured.cap
+    }
+
     /// The services of a virtual server that have an address of this family, as (position in the bindings, service index).
     pub fn candidates(&self, vserver: usize, v6: bool) -> impl Iterator<Item = (usize, usize)> + '_ {
         let bindings = self.config.vservers.get(vserver).map(|v| v.bindings.as_slice()).unwrap_or_default();

@@ -223,3 +223,201 @@ fn best(said: impl Iterator<Item = ServiceState>) -> Option<ServiceState> {
     };
     said.max_by_key(rank)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const GROUP: &str = r#"
+version = 1
+node = "a/1"
+[mep]
+down_delay = "15s"
+[[sites]]
+name = "a"
+[[sites]]
+name = "b"
+[[nodes]]
+name = "a/1"
+mep = "198.18.1.1:4353"
+[[nodes]]
+name = "b/1"
+mep = "198.18.2.1:4353"
+[[nodes]]
+name = "b/2"
+mep = "198.18.2.2:4353"
+[[monitors]]
+name = "web"
+kind = "tcp"
+[[services]]
+name = "a1"
+site = "a"
+address = "192.0.2.10"
+port = 80
+monitors = ["web"]
+[[services]]
+name = "a2"
+site = "a"
+address = "192.0.2.11"
+port = 80
+[[services]]
+name = "b1"
+site = "b"
+address = "192.0.2.20"
+port = 80
+monitors = ["web"]
+[[services]]
+name = "off"
+site = "b"
+address = "192.0.2.21"
+port = 80
+enabled = false
+[[zones]]
+name = "gslb.test"
+records = '''
+@ SOA ns1 hostmaster 1 1h 15m 1w 5s
+@ NS ns1
+ns1 A 198.18.1.1
+'''
+[[vservers]]
+name = "www"
+services = ["a1", "b1"]
+[[domains]]
+name = "www.gslb.test"
+vserver = "www"
+"#;
+    const A1: usize = 0;
+    const B1: usize = 2;
+    const OFF: usize = 3;
+
+    fn health() -> Health {
+        let mut read = |_: &Path| Ok(GROUP.as_bytes().to_vec());
+        let config = config::load(Path::new("/etc/gslb.toml"), &mut read, None);
+        Health::new(Arc::new(config.unwrap_or_else(|errors| panic!("{errors}"))), at(0))
+    }
+
+    fn at(s: u64) -> Timestamp {
+        Timestamp::from_micros(s * 1_000_000)
+    }
+
+    fn site_b() -> SiteIndex {
+        SiteIndex::new(1).unwrap()
+    }
+
+    fn node(name: &str) -> NodeId {
+        name.parse().unwrap()
+    }
+
+    use ServiceState::{Disabled, Down, Learning, Up};
+
+    impl Health {
+        fn says(&mut self, now: u64, peer: &str, state: ServiceState) -> ServiceState {
+            self.peer_said(at(now), &node(peer), B1, state, None);
+            self.services[B1].state
+        }
+
+        fn states(&self) -> Vec<ServiceState> {
+            self.services.iter().map(|s| s.state).collect()
+        }
+    }
+
+    #[test]
+    fn at_the_start_nothing_is_taken_for_up_but_what_nobody_checks() {
+        assert_eq!(health().states(), [Learning, Up, Learning, Disabled]);
+    }
+
+    #[test]
+    fn the_word_of_its_site_decides() {
+        let mut h = health();
+        h.peer_up(site_b(), &node("b/1"));
+        assert_eq!(h.says(1, "b/1", Up), Up);
+        assert_eq!(h.says(2, "b/1", Down), Down);
+        assert_eq!(h.take_changes().len(), 2);
+        assert_eq!(h.says(3, "b/1", Down), Down);
+        assert_eq!(h.take_changes(), []);
+    }
+
+    /// Threat T8: a peer speaks for its own site only.
+    #[test]
+    fn the_word_of_another_site_does_not() {
+        let mut h = health();
+        h.peer_said(at(1), &node("b/1"), A1, Down, None);
+        h.own_verdict(at(1), A1, Up, "all monitors pass");
+        h.peer_said(at(2), &node("b/1"), A1, Down, None);
+        h.peer_said(at(2), &node("a/1"), B1, Up, None);
+        assert_eq!((h.services[A1].state, h.services[B1].state), (Up, Learning));
+    }
+
+    #[test]
+    fn one_node_of_a_site_that_sees_it_up_is_enough() {
+        let mut h = health();
+        h.peer_up(site_b(), &node("b/1"));
+        h.peer_up(site_b(), &node("b/2"));
+        assert_eq!(h.says(1, "b/1", Up), Up);
+        assert_eq!(h.says(2, "b/2", Down), Up);
+        assert_eq!(h.says(3, "b/1", Down), Down);
+    }
+
+    /// Behaviour 4: peers keep their last word while a node that has just started is learning.
+    #[test]
+    fn a_node_that_learns_does_not_take_back_its_last_word() {
+        let mut h = health();
+        h.peer_up(site_b(), &node("b/1"));
+        h.says(1, "b/1", Up);
+        assert_eq!(h.says(2, "b/1", Learning), Up);
+    }
+
+    /// Faults I-43: a glitch shorter than the delay changes nothing.
+    #[test]
+    fn a_silent_site_is_down_after_the_delay_and_not_before() {
+        let mut h = health();
+        h.peer_up(site_b(), &node("b/1"));
+        h.says(1, "b/1", Up);
+        h.peer_down(at(100), site_b(), &node("b/1"));
+        assert_eq!(h.poll_timeout(), Some(at(115)));
+        h.handle_timeout(at(114));
+        assert_eq!(h.services[B1].state, Up);
+        h.handle_timeout(at(115));
+        assert_eq!((h.services[B1].state, h.services[OFF].state), (Down, Disabled));
+        assert_eq!(h.services[B1].reason, "no word from site b for 15s");
+    }
+
+    #[test]
+    fn a_session_that_comes_back_in_time_stops_the_clock() {
+        let mut h = health();
+        h.peer_up(site_b(), &node("b/1"));
+        h.says(1, "b/1", Up);
+        h.peer_down(at(100), site_b(), &node("b/1"));
+        h.peer_up(site_b(), &node("b/1"));
+        assert_eq!(h.poll_timeout(), None);
+    }
+
+    #[test]
+    fn a_site_is_silent_only_when_all_its_nodes_are() {
+        let mut h = health();
+        h.peer_up(site_b(), &node("b/1"));
+        h.peer_up(site_b(), &node("b/2"));
+        h.peer_down(at(100), site_b(), &node("b/1"));
+        assert_eq!(h.poll_timeout(), None);
+        h.peer_down(at(101), site_b(), &node("b/2"));
+        assert_eq!(h.poll_timeout(), Some(at(116)));
+    }
+
+    #[test]
+    fn a_site_never_heard_is_down_after_the_delay() {
+        let mut h = health();
+        h.handle_timeout(at(15));
+        assert_eq!(h.services[B1].state, Down);
+    }
+
+    #[test]
+    fn who_was_up_last_is_remembered_when_all_are_down() {
+        let mut h = health();
+        h.peer_up(site_b(), &node("b/1"));
+        h.own_verdict(at(1), A1, Down, "refused");
+        h.says(2, "b/1", Up);
+        h.says(3, "b/1", Down);
+        assert_eq!((h.services[A1].last_good, h.services[B1].last_good), (false, true));
+    }
+}

@@ -107,6 +107,8 @@ pub struct Node {
     config: Arc<Config>,
     shared: Arc<Shared>,
     prober: Prober,
+    /// The prober's settings, for whoever must know which LDNS it takes.
+    measured: Arc<prober::Settings>,
     monitors: Monitors,
     mep: Mep,
     own: OwnColumn,
@@ -125,8 +127,10 @@ impl Node {
     pub fn new(config: Arc<Config>, shared: Arc<Shared>, birth: &Birth, now: Timestamp) -> Self {
         let me = config.this_node().id.clone();
         let names = config.sites.iter().enumerate();
+        let measured = settings::prober(&config, &birth.local);
         let mut node = Node {
-            prober: Prober::new(settings::prober(&config, &birth.local), birth.seed),
+            prober: Prober::new(measured.clone(), birth.seed),
+            measured: Arc::new(measured),
             monitors: Monitors::new(birth.seed ^ 1),
             mep: Mep::new(now, me, birth.boot, settings::mep(&config), birth.seed ^ 2),
             own: OwnColumn::new(config.this_site(), config.group.rtt_tolerance, config.mep.max_age),

@@ -63,6 +63,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether these settings let an address be probed, and so have an entry.
+    pub fn probes(&self, address: IpAddr) -> bool {
+        super::admission::is_probed(self, address)
+    }
+
     /// Failed rounds in a row that make an LDNS unreachable.
     pub(super) fn fatal_rounds(&self) -> u32 {
         self.failed_rounds.max(1)
