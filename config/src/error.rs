@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 const MAX_KEPT: usize = 500;
 /// Characters of a source line that are shown.
 const MAX_SHOWN: usize = 120;
+/// Characters of a message that are kept: it may quote what somebody wrote.
+const MAX_MESSAGE: usize = 400;
 
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,7 +33,8 @@ impl Error {
     pub(crate) fn at(spot: &Spot, key: &str, message: String) -> Self {
         let (line, column) = spot.line_and_column();
         let place = Place { line, column, width: spot.width(), text: spot.line_text().to_owned() };
-        Error { file: spot.path().to_owned(), place: Some(place), key: key.to_owned(), message }
+        let (key, message) = (clipped(key.to_owned()), clipped(message));
+        Error { file: spot.path().to_owned(), place: Some(place), key, message }
     }
 
     /// An error of a whole file, such as one that can't be read.
@@ -115,6 +118,14 @@ fn escaped(text: &str) -> String {
         }
         out
     })
+}
+
+fn clipped(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_MESSAGE) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
 }
 
 fn steers_a_terminal(c: char) -> bool {
@@ -260,6 +271,13 @@ mod tests {
         let shown = error("a\u{1b}[31m\u{202e}", 0..1);
         assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown:?}");
         assert_eq!(escaped("\u{1b}\n"), "\\u{1b}\\n");
+    }
+
+    #[test]
+    fn a_message_that_quotes_too_much_is_cut() {
+        let source = Source::new(Path::new("a.toml"), String::new());
+        let error = Error::at(&Spot::new(&source, 0..0), "k", "ä".repeat(1000));
+        assert_eq!(error.message().chars().count(), MAX_MESSAGE + 3);
     }
 
     #[test]

@@ -55,7 +55,9 @@ fn assemble(
     let (name, rtt_tolerance) = settings::group(&table(&schema::GROUP));
     let dns = settings::dns(&table(&schema::DNS), &own);
     let admin = settings::admin(&table(&schema::ADMIN), &own);
-    let mep = settings::mep(&table(&schema::MEP), &own);
+    let mep_table = table(&schema::MEP);
+    let mep = settings::mep(&mep_table, &own);
+    settings::mep_reaches(&mep_table, mep.listen, nodes.all.iter().map(|(n, _)| (n.id.clone(), n.mep)));
     let probe = settings::probe(&table(&schema::PROBE), &own);
     let ldns = settings::ldns(&table(&schema::LDNS));
 

@@ -105,6 +105,18 @@ pub(crate) fn mep(t: &Table<'_>, own: &Overrides) -> Mep {
     mep
 }
 
+/// One socket carries all sessions: an IPv4 one can't dial nodes at IPv6 addresses.
+pub(crate) fn mep_reaches(
+    t: &Table<'_>,
+    listen: SocketAddr,
+    nodes: impl Iterator<Item = (NodeId, SocketAddr)>,
+) {
+    for (id, address) in nodes.filter(|(_, a)| listen.is_ipv4() && a.ip().to_canonical().is_ipv6()) {
+        let port = listen.port();
+        t.refuse("listen", format!("{listen} is IPv4, node '{id}' is at {address}: write '[::]:{port}'"));
+    }
+}
+
 pub(crate) fn probe(t: &Table<'_>, own: &Overrides) -> Probe {
     let probe = Probe {
         order: order(t),

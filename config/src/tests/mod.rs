@@ -3,6 +3,8 @@
 mod example;
 mod faults;
 mod hashes;
+mod meaning;
+mod printed;
 mod random;
 mod zone_rules;
 mod zones;

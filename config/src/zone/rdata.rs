@@ -184,6 +184,7 @@ fn located(error: &str, rtype: Rtype, words: &Words<'_>, lines: &[usize]) -> Ref
     let message = match message {
         "trailing tokens" => format!("'{}' is too much here", words.get(word).unwrap_or("")),
         "unexpected end of entry" => format!("{rtype} needs more data than this"),
+        "bad charstr" => "a character string has 255 bytes at most; write it as several".to_owned(),
         "unknown record type with concrete data" => {
             format!("{rtype} is read only in the notation for unknown types, \\# LENGTH HEX (RFC 3597)")
         }
