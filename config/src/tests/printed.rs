@@ -21,12 +21,16 @@ struct Plan {
     payload: u16,
     private: bool,
     listen: Vec<u16>,
-    monitors: Vec<(Duration, u32, Option<(String, Vec<u16>)>)>,
+    /// Interval, fall, and what HTTP ones ask for.
+    monitors: Vec<(Duration, u32, Option<HttpPlan>)>,
     /// Site, IPv6 or not, monitors, enabled.
     services: Vec<(Index, bool, Vec<Index>, bool)>,
     vservers: Vec<VserverPlan>,
     domains: Vec<(Index, u32)>,
 }
+
+/// Path and status codes.
+type HttpPlan = (String, Vec<u16>);
 
 #[derive(Clone, Debug)]
 struct VserverPlan {
