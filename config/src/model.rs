@@ -174,7 +174,8 @@ pub struct Group {
     pub name: String,
     /// The dead-band of advertised RTTs, 1 ms to 100 ms.
     pub rtt_tolerance: Duration,
-    /// Hashes of the must-match settings, by name ("rtt_tolerance", "sites", "services", "vservers", "domains", "monitors").
+    /// Hashes of the must-match settings, by name ("rtt_tolerance", "sites", "services", "monitors", "vservers", "domains",
+    /// "intervals", "ldns").
     /// The same on every node and version that means the same.
     pub must_match: Vec<(String, u64)>,
     /// One hash over all of `must_match`.
