@@ -1,0 +1,233 @@
+//! A node's shared state at one moment, with a bit of everything in it, and an API that answers from it.
+
+use crate::http::Server;
+use admin::{Info, State};
+use config::Config;
+use gslb_core::{
+    Birth, Cell, Confirmed, MonitorStats, MonitorView, Node, NodeStats, PeerState, PeerStatus, ProberStats,
+    Published, Shared, Strangers,
+};
+use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The seed of every hash.
+const SEED: u64 = 7;
+
+/// The moment everything is looked at.
+pub(crate) const NOW: Timestamp = at(1000);
+
+/// The same in seconds since the Unix epoch.
+const UNIX_TIME: i64 = 1_800_000_000;
+const DAY: i64 = 24 * 3600;
+
+pub(crate) const fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_micros(seconds * 1_000_000)
+}
+
+fn ms(millis: u32) -> Rtt {
+    Rtt::from_micros(millis * 1000)
+}
+
+pub(crate) fn config() -> Arc<Config> {
+    let text = include_bytes!("group.toml");
+    Arc::new(config::load(Path::new("group.toml"), &mut |_| Ok(text.to_vec()), None).unwrap())
+}
+
+pub(crate) fn birth() -> Birth {
+    Birth { seed: SEED, boot: 1, local: Vec::new(), coalesce: Duration::ZERO }
+}
+
+/// A state, and the clock it is looked at by.
+pub(crate) struct Fixture {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) clock: Arc<AtomicU64>,
+}
+
+impl Fixture {
+    pub(crate) fn new() -> Self {
+        let config = config();
+        let shared = Arc::new(Shared::new(&config, SEED, at(0)));
+        drop(Node::new(config, shared.clone(), &birth(), at(0)));
+        let published =
+            shared.published.swap(Shared::new(&crate::fixture::config(), SEED, at(0)).published.load_full());
+        let mut published = Arc::into_inner(published).unwrap();
+        fill(&mut published);
+        shared.published.store(Arc::new(published));
+        fill_table(&shared);
+        fill_counters(&shared);
+        Fixture { shared, clock: Arc::new(AtomicU64::new(NOW.as_micros())) }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let clock = self.clock.clone();
+        let info = Info {
+            dns: vec!["127.0.0.1:5301".parse().unwrap(), "[::1]:5301".parse().unwrap()],
+            dns_tls: vec!["127.0.0.1:8531".parse().unwrap()],
+            mep: Some("198.18.1.1:4353".parse().unwrap()),
+            icmp_v4: Some("raw socket".to_owned()),
+            icmp_v6: Some("not permitted".to_owned()),
+            certificate_expires: Some(UNIX_TIME + 300 * DAY),
+        };
+        State::new(self.shared.clone(), move || Timestamp::from_micros(clock.load(Ordering::Relaxed)))
+            .with_wall_clock(|| UNIX_TIME)
+            .with_info(info)
+    }
+
+    pub(crate) async fn serve(&self) -> Server {
+        Server::start(self.state()).await
+    }
+}
+
+fn fill(published: &mut Published) {
+    published.generation = 4711;
+    published.at = NOW.before(Duration::from_millis(400));
+    services(published);
+    for site in [1, 2] {
+        let view = &mut published.sites[site];
+        view.connected = site == 1;
+        let last_word = if site == 1 { at(999) } else { at(960) };
+        view.confirmed = Some(Confirmed { since: at(500), last_word });
+    }
+    let [ams, sin] = [0, 1].map(|peer| published.peers[peer].clone());
+    published.peers = vec![up(ams), down(sin)];
+    let from = "203.0.113.66:4353".parse().unwrap();
+    published.strangers = Strangers {
+        unknown_nodes: 1,
+        refused: 2,
+        last: Some((from, "certificate of another CA".to_owned())),
+    };
+    published.probing = ProberStats {
+        ldns: 5,
+        proven: 4,
+        sent: [200, 31, 12],
+        samples: [180, 30, 11],
+        timeouts: 22,
+        late: 1,
+        over_budget: 3,
+        icmp_permitted: Some(true),
+        ..ProberStats::default()
+    };
+    published.monitoring = MonitorStats { checks: 600, passed: 400, failed: 200, ..MonitorStats::default() };
+    published.node =
+        NodeStats { samples_within_tolerance: 170, advertised: 51, withdrawn: 2, metrics_ignored: 0 };
+}
+
+fn services(published: &mut Published) {
+    let states = [
+        ("web-fra", ServiceState::Up, "all monitors pass", Some(ms(3))),
+        ("web-ams", ServiceState::Up, "said by ams/1", Some(ms(2))),
+        ("web-sin", ServiceState::Up, "said by sin/1", None),
+        ("two-fra", ServiceState::Up, "no monitor is bound", Some(ms(1))),
+        ("down-fra", ServiceState::Down, "monitor web: status 503", None),
+        ("down-ams", ServiceState::Down, "said by ams/1", None),
+        ("new-sin", ServiceState::Learning, "no word from its site yet", None),
+        ("off-fra", ServiceState::Disabled, "disabled in the configuration", None),
+    ];
+    for (view, (name, state, reason, response_time)) in published.services.iter_mut().zip(states) {
+        view.state = state;
+        view.since = at(name.len() as u64 * 100);
+        view.reason = reason.to_owned();
+        view.response_time = response_time;
+        view.last_good = name == "down-ams" || state == ServiceState::Up;
+    }
+    let monitor = |name: &str, passing, last: &str, response_time| MonitorView {
+        name: name.to_owned(),
+        passing,
+        last: last.to_owned(),
+        response_time,
+    };
+    published.services[0].monitors = vec![
+        monitor("web", Some(true), "status 200", Some(ms(5))),
+        monitor("alive", None, "not checked yet", None),
+    ];
+    published.services[4].monitors = vec![monitor("web", Some(false), "status 503", Some(ms(9)))];
+}
+
+fn up(peer: PeerStatus) -> PeerStatus {
+    PeerStatus {
+        state: PeerState::Up,
+        since: at(500),
+        reason: "session established".to_owned(),
+        last_attempt: None,
+        last_word: Some(at(999)),
+        hears_us: Some(Duration::from_millis(300)),
+        path_rtt: Some(Duration::from_micros(7250)),
+        sessions: 2,
+        downs: 1,
+        snapshot_in: Some(Duration::from_millis(80)),
+        snapshot_out: Some(Duration::from_millis(95)),
+        boot: Some(0xfeed_beef),
+        sent_seq: 1200,
+        received_seq: 1190,
+        frames_out: 2400,
+        frames_in: 2380,
+        bytes_out: 123_456,
+        bytes_in: 120_000,
+        rows_out: 51,
+        rows_in: 48,
+        outbox: 1,
+        version: Some("0.1.0".to_owned()),
+        config_hash: Some(0x0123_4567_89ab_cdef),
+        mismatches: vec!["rtt_tolerance".to_owned()],
+        certificate_expires: Some(UNIX_TIME + 3 * DAY),
+        ..peer
+    }
+}
+
+fn down(peer: PeerStatus) -> PeerStatus {
+    PeerStatus {
+        state: PeerState::Down,
+        since: at(970),
+        reason: "not heard for 10s".to_owned(),
+        last_attempt: Some("timed out".to_owned()),
+        last_word: Some(at(960)),
+        sessions: 1,
+        downs: 1,
+        version: Some("0.1.0".to_owned()),
+        certificate_expires: Some(UNIX_TIME + 90 * DAY),
+        ..peer
+    }
+}
+
+/// LDNS at known distances: see each.
+fn fill_table(shared: &Shared) {
+    let write = |last: u8, first_seen: u64, cells: [(Reach, Option<ProbeKind>, u64); 3]| {
+        let ldns = Ldns::exact([198, 51, 100, last].into());
+        shared.rtts.sighted(ldns, at(first_seen));
+        shared.rtts.sighted(ldns, at(990));
+        for (index, (reach, kind, confirmed)) in cells.into_iter().enumerate() {
+            shared.rtts.write(ldns, SiteIndex::new(index).unwrap(), Cell::new(reach, kind, at(confirmed)));
+        }
+    };
+    let known = |millis| Reach::Known(ms(millis));
+    let (ping, udp, tcp) = (Some(ProbeKind::Ping), Some(ProbeKind::DnsUdp), Some(ProbeKind::DnsTcp));
+    // Measured by all, nearest to fra.
+    write(1, 600, [(known(27), ping, 995), (known(42), udp, 700), (known(180), tcp, 700)]);
+    // New: ams has not measured it.
+    write(2, 995, [(known(27), ping, 999), (Reach::Pending, None, 0), (Reach::Pending, None, 0)]);
+    // Nobody reaches it.
+    write(3, 600, [(Reach::Unreachable, None, 999); 3]);
+    // What sin said came in an earlier session, and is too old.
+    write(4, 400, [(Reach::Unreachable, None, 995), (known(60), ping, 700), (known(1), ping, 450)]);
+    // Nearest to sin.
+    write(5, 600, [(known(190), ping, 995), (known(160), ping, 700), (known(3), udp, 890)]);
+}
+
+fn fill_counters(shared: &Shared) {
+    let dns = &shared.dns;
+    for (counter, value) in [
+        (&dns.udp_requests, 1000),
+        (&dns.tcp_requests, 20),
+        (&dns.tls_requests, 3),
+        (&dns.noerror, 990),
+        (&dns.nxdomain, 30),
+        (&dns.by_rtt, 800),
+        (&dns.by_backup, 40),
+        (&dns.all_down, 5),
+    ] {
+        counter.store(value, Ordering::Relaxed);
+    }
+}
