@@ -41,6 +41,8 @@ pub struct Mep {
     /// Hellos sent by this process.
     pub(crate) hellos: u64,
     pub(crate) strangers: Strangers,
+    /// Until when changed RTTs wait for company: one RTT interval after the last batch.
+    pub(crate) rtts_rest: Timestamp,
     stopped: bool,
 }
 
@@ -88,6 +90,7 @@ impl Mep {
             rng: Pcg32::seed_from_u64(seed),
             hellos: 0,
             strangers: Strangers::default(),
+            rtts_rest: now,
             stopped: false,
         };
         for peer in 0..mep.peers.len() {
@@ -136,6 +139,7 @@ impl Mep {
                     self.metrics_due(now);
                 }
                 Timer::Rtts => {
+                    self.rtts_rest = now + self.settings.rtt_interval;
                     // An LDNS is told before its value.
                     self.outbox.sightings_due();
                     self.outbox.rtts_due();
@@ -153,14 +157,14 @@ impl Mep {
     }
 
     /// Notes that what this site advertises for an LDNS changed. `first`: it is the first value of a new LDNS, and told at
-    /// once; other changes wait for company, for the RTT interval at most.
+    /// once. Other changes are told at once if none was told within the last RTT interval, and together when it has passed.
     pub fn note_rtt(&mut self, now: Timestamp, ldns: Ldns, first: bool) {
         if !self.is_heard() {
             return;
         }
         self.outbox.rtt_changed(ldns, first, queues(&mut self.peers));
-        let wait = if first { BATCH } else { self.settings.rtt_interval };
-        self.set_no_later(Timer::Rtts, now + wait);
+        let at = if first { now + BATCH } else { self.rtts_rest.max(now + BATCH) };
+        self.set_no_later(Timer::Rtts, at);
         self.relieve(now);
     }
 
