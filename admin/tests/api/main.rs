@@ -1,4 +1,5 @@
 //! The admin API over real sockets.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 mod explain;
 mod fixture;
