@@ -157,7 +157,7 @@ impl<'a> Answering<'a, '_> {
     fn plain(&mut self, request: &Request<'_>, rcode: u16) -> Option<usize> {
         let opt = self.opt(request.edns.as_ref(), request.question.len());
         let counters = &self.asked.shared.dns;
-        let reply = self.reply(request, opt.as_ref())?;
+        let mut reply = self.reply(request, opt.as_ref())?;
         count_rcode(counters, rcode);
         Some(reply.finish(request.id, flags(request.rd), rcode, opt.as_ref()))
     }
@@ -174,7 +174,7 @@ impl<'a> Answering<'a, '_> {
             add(&self.asked.shared.dns.edns);
         }
         let reserved = opt.as_ref().map_or(0, OptReply::len);
-        let reply = Reply::new(self.out, usize::from(LEAST_UDP), reserved, error.question)?;
+        let mut reply = Reply::new(self.out, usize::from(LEAST_UDP), reserved, error.question)?;
         count_rcode(&self.asked.shared.dns, error.rcode);
         let flags = u16::from(error.opcode) << 11 | flags(error.rd);
         Some(reply.finish(error.id, flags, error.rcode, opt.as_ref()))

@@ -14,7 +14,7 @@ const TO_QUESTION: [u8; 2] = [0xc0, 12];
 /// Offsets beyond it do not fit into a pointer (RFC 1035 section 4.1.4).
 const POINTER_LIMIT: usize = 0x4000;
 /// Names remembered for compression. Beyond it names are written in full, which costs bytes and not correctness.
-const MAX_MARKS: usize = 128;
+const MAX_MARKS: usize = 64;
 
 /// The reply does not fit into its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,8 @@ pub(super) struct Reply<'o> {
     /// Length of header and question.
     question_end: usize,
     counts: [u16; 3],
-    /// A suffix of a name already written: hash and offset.
-    marks: ArrayVec<(u32, u16), MAX_MARKS>,
+    /// A suffix of a name already written: hash and offset. Kept small, as the reply is moved about.
+    marks: ArrayVec<(u16, u16), MAX_MARKS>,
     question_marked: bool,
     /// Offset of the RDATA written last.
     rdata: usize,
@@ -189,8 +189,9 @@ impl<'o> Reply<'o> {
     }
 
     /// Writes header and OPT, and returns the length of the whole. `flags` holds everything but QR and the response code.
-    pub(super) fn finish(self, id: u16, flags: u16, rcode: u16, opt: Option<&OptReply<'_>>) -> usize {
-        let Reply { out, mut len, question_end, counts: [an, ns, mut ar], .. } = self;
+    pub(super) fn finish(&mut self, id: u16, flags: u16, rcode: u16, opt: Option<&OptReply<'_>>) -> usize {
+        let Reply { out, question_end, counts: [an, ns, ar], .. } = self;
+        let (mut len, mut ar) = (self.len, *ar);
         if let Some(opt) = opt {
             opt.each_piece(|piece| {
                 if let Some(place) = out.get_mut(len..len + piece.len()) {
@@ -200,8 +201,8 @@ impl<'o> Reply<'o> {
             });
             ar = ar.saturating_add(1);
         }
-        let questions = u16::from(question_end > QUESTION);
-        let words = [id, 0x8000 | flags | rcode & 15, questions, an, ns, ar];
+        let questions = u16::from(*question_end > QUESTION);
+        let words = [id, 0x8000 | flags | rcode & 15, questions, *an, *ns, ar];
         if let Some(header) = out.get_mut(..QUESTION) {
             for (place, word) in header.chunks_exact_mut(2).zip(words) {
                 place.copy_from_slice(&word.to_be_bytes());
@@ -265,7 +266,7 @@ impl<'o> Reply<'o> {
         self.bytes(*b"\0")
     }
 
-    fn find(&self, hash: u32, suffix: &[u8]) -> Option<usize> {
+    fn find(&self, hash: u16, suffix: &[u8]) -> Option<usize> {
         let mut marks = self.marks.iter().filter(|(h, _)| *h == hash).map(|(_, at)| usize::from(*at));
         marks.find(|at| name_at_is(self.written(), *at, suffix))
     }
@@ -275,7 +276,7 @@ impl<'o> Reply<'o> {
         self.out.get(..self.len).unwrap_or_default()
     }
 
-    fn mark(&mut self, hash: u32, at: usize) {
+    fn mark(&mut self, hash: u16, at: usize) {
         if let Ok(offset) = u16::try_from(at)
             && at < POINTER_LIMIT
         {
@@ -330,7 +331,7 @@ fn pointer_to(at: usize) -> [u8; 2] {
 }
 
 /// A hash of each suffix, the shortest first; the root has none.
-fn suffix_hashes(name: &[u8]) -> ArrayVec<u32, { name::MAX_LABELS }> {
+fn suffix_hashes(name: &[u8]) -> ArrayVec<u16, { name::MAX_LABELS }> {
     let labels: ArrayVec<&[u8], { name::MAX_LABELS }> = name::suffixes(name)
         .filter_map(|suffix| suffix.get(..1 + usize::from(*suffix.first()?)).filter(|l| l.len() > 1))
         .take(name::MAX_LABELS)
@@ -342,7 +343,9 @@ fn suffix_hashes(name: &[u8]) -> ArrayVec<u32, { name::MAX_LABELS }> {
             // FNV-1a, over folded bytes.
             hash = (hash ^ u32::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0193);
         }
-        hashes.push(hash);
+        // Folded to half; what the hash finds is compared anyway.
+        let [h0, h1, l0, l1] = hash.to_be_bytes();
+        hashes.push(u16::from_be_bytes([h0 ^ l0, h1 ^ l1]));
     }
     hashes
 }

@@ -96,7 +96,7 @@ struct Resolving<'a, 'r, 'o> {
 }
 
 impl<'a> Resolving<'a, '_, '_> {
-    fn run(mut self, mut place: Place) -> Result<(), Full> {
+    fn run(&mut self, mut place: Place) -> Result<(), Full> {
         self.owners.push(QUESTION);
         while let Next::Follow = self.step(place)? {
             let target = self.reply.last_rdata();
