@@ -1,5 +1,6 @@
 //! Writes a reply: header, question, records with compressed names, OPT last, within a limit that is never passed.
 
+use super::compress::{Marks, POINTER_LIMIT, name_at_is, pointer_to, suffix_hashes};
 use super::edns::OptReply;
 use super::name;
 use super::rrset::{Layout, RrSet};
@@ -11,10 +12,6 @@ use std::net::IpAddr;
 pub(super) const QUESTION: usize = 12;
 /// The pointer to it.
 const TO_QUESTION: [u8; 2] = [0xc0, 12];
-/// Offsets beyond it do not fit into a pointer (RFC 1035 section 4.1.4).
-const POINTER_LIMIT: usize = 0x4000;
-/// Names remembered for compression. Beyond it names are written in full, which costs bytes and not correctness.
-const MAX_MARKS: usize = 64;
 
 /// The reply does not fit into its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +43,7 @@ pub(super) struct Reply<'o> {
     /// Length of header and question.
     question_end: usize,
     counts: [u16; 3],
-    /// A suffix of a name already written: hash and offset. Kept small, as the reply is moved about.
-    marks: ArrayVec<(u16, u16), MAX_MARKS>,
+    marks: Marks,
     question_marked: bool,
     /// Offset of the RDATA written last.
     rdata: usize,
@@ -78,7 +74,7 @@ impl<'o> Reply<'o> {
             limit,
             question_end: end,
             counts: [0; 3],
-            marks: ArrayVec::new(),
+            marks: Marks::default(),
             question_marked: false,
             rdata: end,
         })
@@ -255,10 +251,10 @@ impl<'o> Reply<'o> {
         let hashes = suffix_hashes(name);
         let mut rest = name;
         for hash in hashes.iter().rev() {
-            if let Some(at) = self.find(*hash, rest) {
+            if let Some(at) = self.marks.find(self.written(), *hash, rest) {
                 return self.bytes(pointer_to(at));
             }
-            self.mark(*hash, self.len);
+            self.marks.add(*hash, self.len);
             let label = rest.get(..1 + rest.first().map_or(0, |l| usize::from(*l))).ok_or(Full)?;
             self.slice(label)?;
             rest = rest.get(label.len()..).ok_or(Full)?;
@@ -266,23 +262,9 @@ impl<'o> Reply<'o> {
         self.bytes(*b"\0")
     }
 
-    fn find(&self, hash: u16, suffix: &[u8]) -> Option<usize> {
-        let mut marks = self.marks.iter().filter(|(h, _)| *h == hash).map(|(_, at)| usize::from(*at));
-        marks.find(|at| name_at_is(self.written(), *at, suffix))
-    }
-
     /// What is written so far: what lies behind it is left from an earlier reply.
     fn written(&self) -> &[u8] {
         self.out.get(..self.len).unwrap_or_default()
-    }
-
-    fn mark(&mut self, hash: u16, at: usize) {
-        if let Ok(offset) = u16::try_from(at)
-            && at < POINTER_LIMIT
-        {
-            // Full: later names are longer than they need be.
-            let _ = self.marks.try_push((hash, offset));
-        }
     }
 
     /// The suffixes of the question's name are marked when the first other name is written: most answers have none.
@@ -297,7 +279,7 @@ impl<'o> Reply<'o> {
         let offsets: ArrayVec<usize, { name::MAX_LABELS + 1 }> =
             name::suffixes(name).take(name::MAX_LABELS + 1).map(|suffix| end - suffix.len()).collect();
         for (hash, at) in suffix_hashes(name).iter().rev().zip(offsets) {
-            self.mark(*hash, at);
+            self.marks.add(*hash, at);
         }
     }
 
@@ -326,61 +308,10 @@ impl<'o> Reply<'o> {
     }
 }
 
-fn pointer_to(at: usize) -> [u8; 2] {
-    (0xc000 | u16::try_from(at).unwrap_or(0)).to_be_bytes()
-}
-
-/// A hash of each suffix, the shortest first; the root has none.
-fn suffix_hashes(name: &[u8]) -> ArrayVec<u16, { name::MAX_LABELS }> {
-    let labels: ArrayVec<&[u8], { name::MAX_LABELS }> = name::suffixes(name)
-        .filter_map(|suffix| suffix.get(..1 + usize::from(*suffix.first()?)).filter(|l| l.len() > 1))
-        .take(name::MAX_LABELS)
-        .collect();
-    let mut hash = 0x811c_9dc5_u32;
-    let mut hashes = ArrayVec::new();
-    for label in labels.iter().rev() {
-        for byte in *label {
-            // FNV-1a, over folded bytes.
-            hash = (hash ^ u32::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0193);
-        }
-        // Folded to half; what the hash finds is compared anyway.
-        let [h0, h1, l0, l1] = hash.to_be_bytes();
-        hashes.push(u16::from_be_bytes([h0 ^ l0, h1 ^ l1]));
-    }
-    hashes
-}
-
-/// Compares a possibly compressed name in a message with a whole one. Pointers only lead back, so it ends.
-fn name_at_is(message: &[u8], mut at: usize, mut name: &[u8]) -> bool {
-    loop {
-        let Some(length) = message.get(at).copied() else { return false };
-        if length >= 0xc0 {
-            let Some(low) = message.get(at + 1) else { return false };
-            let target = usize::from(u16::from_be_bytes([length & 63, *low]));
-            if target >= at {
-                return false;
-            }
-            at = target;
-            continue;
-        }
-        let end = 1 + usize::from(length);
-        let (Some(here), Some((label, rest))) = (message.get(at..at + end), name.split_at_checked(end))
-        else {
-            return false;
-        };
-        if !here.eq_ignore_ascii_case(label) {
-            return false;
-        }
-        if length == 0 {
-            return true;
-        }
-        (at, name) = (at + end, rest);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dns::compress::MAX_MARKS;
 
     const QUESTION_BYTES: &[u8] = b"\x03wWw\x04GsLb\x04tEsT\0\0\x01\0\x01";
 

@@ -5,7 +5,7 @@
 //!        -> resolve -> zones (build)    finds the node that has the answer
 //!                   -> select           decides for GSLB domains
 //!                   -> additional       adds addresses
-//!        -> compose (rrset)             writes the reply
+//!        -> compose (compress, rrset)   writes the reply
 //! ```
 
 mod additional;
@@ -13,6 +13,7 @@ mod answer;
 mod build;
 mod chaos;
 mod compose;
+mod compress;
 mod edns;
 mod name;
 mod resolve;
