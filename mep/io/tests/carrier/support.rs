@@ -88,12 +88,15 @@ impl Node {
 
     /// The next event, path round trips apart.
     pub(crate) async fn event(&mut self) -> CarrierEvent {
-        loop {
-            match self.any_event().await {
-                CarrierEvent::PathRtt { .. } => {}
-                event => return event,
+        let next = async {
+            loop {
+                match self.events.recv().await.expect("the carrier ended") {
+                    CarrierEvent::PathRtt { .. } => {}
+                    event => return event,
+                }
             }
-        }
+        };
+        timeout(PATIENCE, next).await.expect("no event came")
     }
 
     pub(crate) async fn any_event(&mut self) -> CarrierEvent {
