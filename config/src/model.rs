@@ -263,6 +263,8 @@ pub struct Vserver {
     pub backup_method: GslbMethod,
     /// Sites within best plus this are equal.
     pub selection_tolerance: Duration,
+    /// What stands in the answer.
+    pub answer: Answer,
     /// How the service is chosen within the site.
     pub local_method: LbMethod,
     /// What is answered when every service is down.
@@ -273,6 +275,14 @@ pub struct Vserver {
     pub drop_ldns_requests: bool,
     /// The bound services, in order.
     pub bindings: Vec<Binding>,
+}
+
+/// What stands in the answer for a GSLB domain (behaviour 2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Answer {
+    /// The address of the service that the local method chose.
+    #[default]
+    Service,
 }
 
 /// A service bound to a virtual server.

@@ -3,7 +3,7 @@
 use crate::dname;
 use crate::error::instead;
 use crate::group::{Named, service_address};
-use crate::model::{Binding, Domain, Service, Vserver};
+use crate::model::{Answer, Binding, Domain, Service, Vserver};
 use crate::reader::{Item, Table};
 use crate::schema::BINDING;
 use crate::zone::LoadedZone;
@@ -31,6 +31,19 @@ const LOCAL_METHODS: [(&str, LbMethod); 9] = [
     (LbMethod::SourceIpHash.as_str(), LbMethod::SourceIpHash),
 ];
 
+const ANSWERS: [(&str, Answer); 1] = [("service", Answer::Service)];
+
+/// Whether the method's metric is known where clients reach the services directly.
+fn is_fed(method: LbMethod) -> bool {
+    match method {
+        LbMethod::LeastResponseTimeMonitors | LbMethod::RoundRobin | LbMethod::SourceIpHash => true,
+        LbMethod::LeastResponseTime
+        | LbMethod::LeastBandwidth
+        | LbMethod::LeastPackets
+        | LbMethod::LeastConnections => false,
+    }
+}
+
 const ALL_DOWN: [(&str, AllDown); 4] = [
     ("all", AllDown::All),
     ("empty", AllDown::Empty),
@@ -49,7 +62,11 @@ pub(crate) fn vservers(tables: &[Table<'_>], services: &Named<Service>) -> Named
         let all_down = t.word("all_down", &ALL_DOWN);
         let selection_tolerance =
             t.duration("selection_tolerance", Duration::ZERO..=Duration::from_millis(100));
+        let answer = t.word("answer", &ANSWERS);
         let local_method = t.word("local_method", &LOCAL_METHODS);
+        if !is_fed(local_method) {
+            t.refuse("local_method", format!("'{}' needs traffic that passes through the nodes, and with answer = \"service\" clients go past them: 'lrtm', 'round_robin' and 'source_ip_hash' need none", local_method.as_str()));
+        }
         let drop_ldns_requests = t.flag("drop_ldns_requests");
         let (backup_ip, bindings) = (backup_ip(t, all_down), bindings(t, services));
         let Some(name) = name else { continue };
@@ -59,6 +76,7 @@ pub(crate) fn vservers(tables: &[Table<'_>], services: &Named<Service>) -> Named
             method,
             backup_method,
             selection_tolerance,
+            answer,
             local_method,
             all_down,
             backup_ip,

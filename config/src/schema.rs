@@ -198,6 +198,7 @@ pub(crate) static VSERVER: Schema = Schema {
         default("method", r#""rtt""#),
         default("backup_method", r#""round_robin""#),
         default("selection_tolerance", r#""0ms""#),
+        default("answer", r#""service""#),
         default("local_method", r#""least_response_time_monitors""#),
         default("all_down", r#""all""#),
         optional("backup_ip"),

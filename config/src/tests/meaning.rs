@@ -389,3 +389,18 @@ fn one_socket_reaches_all_peers() {
     );
     refused(&format!("{six}[mep]\nlisten = \"[::]:4353\"\n"), &[]);
 }
+
+#[test]
+fn a_method_that_nothing_feeds_is_refused_rather_than_silently_going_round() {
+    let local = |word: &str| {
+        with("services = [\"web\"]", &format!("services = [\"web\"]\nlocal_method = \"{word}\""))
+    };
+    refused(&local("lrtm"), &[]);
+    refused(
+        &local("lrt"),
+        &[concat!(
+            "28:16: vservers[0].local_method: 'least_response_time' needs traffic that passes through the nodes, and with ",
+            "answer = \"service\" clients go past them: 'lrtm', 'round_robin' and 'source_ip_hash' need none"
+        )],
+    );
+}

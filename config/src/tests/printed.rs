@@ -47,7 +47,8 @@ fn durations(from_ms: u64, to_ms: u64) -> impl Strategy<Value = Duration> {
 
 fn vserver() -> impl Strategy<Value = VserverPlan> {
     let methods = select(vec![GslbMethod::Rtt, GslbMethod::RoundRobin, GslbMethod::SourceIpHash]);
-    let locals = select(vec![LbMethod::LeastResponseTime, LbMethod::LeastBandwidth, LbMethod::RoundRobin]);
+    let locals =
+        select(vec![LbMethod::LeastResponseTimeMonitors, LbMethod::SourceIpHash, LbMethod::RoundRobin]);
     let bindings = prop::collection::vec((any::<Index>(), 1u8..=100), 1..4);
     (methods, locals, durations(0, 100), any::<bool>(), bindings).prop_map(
         |(method, local, tolerance, backup, bindings)| VserverPlan {

@@ -187,6 +187,7 @@ impl Setup {
                 method: self.method,
                 backup_method: GslbMethod::RoundRobin,
                 selection_tolerance: Duration::ZERO,
+                answer: config::Answer::Service,
                 local_method: LbMethod::RoundRobin,
                 all_down: self.all_down,
                 backup_ip: self.backup_ip.iter().map(|a| a.parse().unwrap()).collect(),

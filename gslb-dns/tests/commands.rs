@@ -1,0 +1,171 @@
+//! `run`, `check` and `pki` as an operator uses them, and how they fail.
+
+mod process;
+
+use nix::sys::signal::Signal;
+use process::{Process, free_ports};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(30);
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    /// A folder with the certificates of a group of one node, and its configuration.
+    fn new(port: u16) -> Self {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        let pki = folder.path("pki");
+        let pki = pki.to_str().unwrap();
+        assert!(Process::start(&["pki", "init", pki, "--group", "test"]).wait(SOON).success());
+        assert!(Process::start(&["pki", "issue", pki, "fra/1"]).wait(SOON).success());
+        std::fs::write(folder.config(), config(port)).unwrap();
+        folder
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn config(&self) -> PathBuf {
+        self.path("gslb.toml")
+    }
+}
+
+fn config(port: u16) -> String {
+    let (mep, admin) = (port + 1, port + 2);
+    format!(
+        r#"version = 1
+[group]
+name = "test"
+[dns]
+listen = ["127.0.0.1:{port}"]
+[mep]
+listen = "127.0.0.1:{mep}"
+[admin]
+listen = "127.0.0.1:{admin}"
+[[sites]]
+name = "fra"
+[[nodes]]
+name = "fra/1"
+mep = "127.0.0.1:{mep}"
+[[zones]]
+name = "gslb.test"
+records = '''
+@   SOA ns1 hostmaster 1 1h 15m 1w 5s
+    NS  ns1
+ns1 A   127.0.0.1
+'''
+[[services]]
+name = "web"
+site = "fra"
+address = "192.0.2.80"
+port = 80
+[[vservers]]
+name = "www"
+services = ["web"]
+[[domains]]
+name = "www.gslb.test"
+vserver = "www"
+"#
+    )
+}
+
+fn run(config: &Path) -> Process {
+    Process::start(&["--log", "error", "run", config.to_str().unwrap()])
+}
+
+/// Waits until the node answers, and returns what it answers.
+fn answer(port: u16) -> Vec<Ipv4Addr> {
+    let node = SocketAddr::from(([127, 0, 0, 1], port));
+    let end = std::time::Instant::now() + SOON;
+    while std::net::TcpStream::connect(node).is_err() {
+        assert!(std::time::Instant::now() < end, "the node does not listen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    process::ask(Ipv4Addr::LOCALHOST, node, "www.gslb.test")
+}
+
+#[test]
+fn a_node_answers_and_ends_with_code_0_when_told_to() {
+    let port = free_ports(3);
+    let folder = Folder::new(port);
+    let mut node = run(&folder.config());
+    assert_eq!(answer(port), [Ipv4Addr::new(192, 0, 2, 80)]);
+    node.signal(Signal::SIGTERM);
+    let told = std::time::Instant::now();
+    assert!(node.wait(SOON).success());
+    // Two seconds is the bar (R20); a busy machine gets more.
+    assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
+    // The port is free at once.
+    drop(std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap());
+}
+
+/// Faults I-69: a taken port ends the process with the reason.
+#[test]
+fn a_taken_port_is_named_and_nothing_is_left_running() {
+    let port = free_ports(3);
+    let folder = Folder::new(port);
+    let taken = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let mut node = run(&folder.config());
+    assert_eq!(node.wait(SOON).code(), Some(1));
+    let said = node.stderr();
+    assert!(said.contains(&format!("cannot listen on 127.0.0.1:{port} (UDP)")), "{said}");
+    drop(taken);
+}
+
+/// Two nodes of one user on one port: SO_REUSEPORT must not let the second take half of the queries.
+#[test]
+fn a_second_node_on_the_same_port_is_refused() {
+    let port = free_ports(3);
+    let folder = Folder::new(port);
+    let _first = run(&folder.config());
+    answer(port);
+    assert_eq!(run(&folder.config()).wait(SOON).code(), Some(1));
+    assert_eq!(answer(port), [Ipv4Addr::new(192, 0, 2, 80)]);
+}
+
+#[test]
+fn check_says_what_is_wrong_where_and_what_would_be_right() {
+    let port = free_ports(3);
+    let folder = Folder::new(port);
+    let path = folder.config();
+    let mut good = Process::start(&["check", path.to_str().unwrap()]);
+    assert!(good.wait(SOON).success());
+    assert!(good.stdout().contains("fine: node fra/1"), "{}", good.stdout());
+
+    let broken = config(port)
+        .replace("vserver = \"www\"", "vserver = \"wwww\"")
+        .replace("[dns]\n", "[dns]\nlistn = 1\n");
+    std::fs::write(&path, broken).unwrap();
+    let mut bad = Process::start(&["check", path.to_str().unwrap()]);
+    assert_eq!(bad.wait(SOON).code(), Some(1));
+    let said = bad.stderr();
+    for part in [":5:1: dns.listn", "did you mean 'listen'", "domains[0].vserver", "'wwww'", "'www'"] {
+        assert!(said.contains(part), "{part} is missing in:\n{said}");
+    }
+}
+
+#[test]
+fn a_key_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let port = free_ports(3);
+    let folder = Folder::new(port);
+    let key = folder.path("pki/fra-1.key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let mut node = run(&folder.config());
+    assert_eq!(node.wait(SOON).code(), Some(1));
+    let said = node.stderr();
+    assert!(said.contains("fra-1.key") && said.contains("chmod 600"), "{said}");
+}
+
+#[test]
+fn an_existing_ca_is_never_replaced() {
+    let folder = Folder::new(free_ports(3));
+    let before = std::fs::read(folder.path("pki/ca.key")).unwrap();
+    let pki = folder.path("pki");
+    let mut again = Process::start(&["pki", "init", pki.to_str().unwrap(), "--group", "other"]);
+    assert_eq!(again.wait(SOON).code(), Some(1));
+    assert_eq!(std::fs::read(folder.path("pki/ca.key")).unwrap(), before);
+}
