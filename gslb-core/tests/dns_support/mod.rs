@@ -55,6 +55,9 @@ _sip._tcp 60 SRV 1 2 5060 v4only.gslb.test.
 odd 60 TYPE65399 \\# 414243
 ";
 
+/// The SOA of negative answers in that zone.
+pub(crate) const NEGATIVE_SOA: &str = "gslb.test. 5 SOA ns1.gslb.test. host.gslb.test. 1 7200 1800 259200 5";
+
 /// A node under test.
 pub(crate) struct Server {
     pub(crate) shared: Shared,
