@@ -19,9 +19,9 @@ pub(super) fn show(body: &[u8]) -> Result<Shown, serde_json::Error> {
         let _ = writeln!(text, "{number:>3}. {}", clean(&step.text));
     }
     if explain.takes_turn {
-        let last = or_dash(explain.turn.last_service.clone(), |service| service);
+        let last = explain.turn.last_service.as_ref().map(|last| format!(", the last answer was {last}"));
         text +=
-            &format!("\nit takes turns: this is round {}, the last answer was {last}\n", explain.turn.round);
+            &format!("\nit takes turns: this is round {}{}\n", explain.turn.round, last.unwrap_or_default());
     }
     if let Some(ecs) = &explain.ecs {
         text += &format!("\nclient subnet {}: {}\n", clean(&ecs.subnet), clean(&ecs.text));

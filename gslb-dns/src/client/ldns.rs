@@ -25,7 +25,7 @@ pub(super) fn show_page(body: &[u8]) -> Result<Shown, serde_json::Error> {
 /// One LDNS: a row for each site.
 pub(super) fn show(body: &[u8]) -> Result<Shown, serde_json::Error> {
     let ldns: Ldns = serde_json::from_slice(body)?;
-    let mut sheet = Sheet::new(["SITE", "STATE", "RTT", "BY", "TRUE"]);
+    let mut sheet = Sheet::new(["SITE", "STATE", "RTT", "BY", "CONFIRMED"]);
     for cell in &ldns.sites {
         sheet.row(vec![
             cell.site.clone(),
