@@ -6,6 +6,7 @@ use crate::metrics;
 use crate::params::Params;
 use crate::refusal::{Refusal, quoted};
 use crate::state::State;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as FromState};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -75,8 +76,8 @@ impl Route {
 /// All routes, behind the guard.
 pub(crate) fn router(state: State) -> Router {
     let routes = ROUTES.iter().fold(Router::new(), |router, route| {
-        let handler = move |FromState(state): FromState<State>, segment: Option<Path<String>>, uri: Uri| {
-            answer(route, state, segment.map(|Path(segment)| segment), uri)
+        let handler = move |FromState(state): FromState<State>, segment: Segment, uri: Uri| {
+            answer(route, state, segment, uri)
         };
         router.route(route.path, get(handler))
     });
@@ -84,12 +85,17 @@ pub(crate) fn router(state: State) -> Router {
     routes.fallback(nothing_there).layer(guarded).with_state(state)
 }
 
+/// What the path's `{…}` stands for, if there is one.
+type Segment = Result<Option<Path<String>>, PathRejection>;
+
 async fn answer(
     route: &'static Route,
     state: State,
-    segment: Option<String>,
+    segment: Segment,
     uri: Uri,
 ) -> Result<Response, Refusal> {
+    let segment = segment.map_err(|error| Refusal::bad(format!("the path can't be read: {error}")))?;
+    let segment = segment.map(|Path(segment)| segment);
     let params = Params::of(&uri, segment, route.arguments)?;
     if route.weight == Weight::Light {
         return (route.answer)(&state.view(), &params);

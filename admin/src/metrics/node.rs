@@ -64,6 +64,7 @@ fn dns(sheet: &mut Sheet, counts: DnsCounts) {
         all_down,
         ldns_dropped,
         sightings_lost,
+        panics,
         send_errors,
         connections,
         connections_evicted,
@@ -107,6 +108,7 @@ fn dns(sheet: &mut Sheet, counts: DnsCounts) {
         "Sightings that did not fit into the queue to the node task",
         sightings_lost,
     );
+    sheet.counter("gslb_dns_panics", "UDP packets whose answering failed with a panic", panics);
     sheet.counter("gslb_dns_send_errors", "UDP replies the kernel did not take", send_errors);
     sheet.counter("gslb_dns_connections", "TCP and TLS connections accepted", connections);
     sheet.counter(

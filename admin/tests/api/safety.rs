@@ -85,6 +85,7 @@ async fn what_is_not_understood_is_refused_with_a_reason() {
     }
     let mx = server.get(&format!("{explain}&type=MX")).await;
     assert_eq!((mx.status, mx.reason().starts_with("type: expected A or AAAA")), (400, true));
+    assert!(server.get("/v1/ldns/%ff").await.reason().starts_with("the path can't be read: "));
     for ecs in ["x", "192.0.2.0/33", "192.0.2.0/-1", "2001:db8::/129", "/24"] {
         assert_eq!(server.get(&format!("{explain}&ecs={ecs}")).await.status, 400, "{ecs}");
     }
@@ -143,6 +144,46 @@ async fn a_thousand_clients_that_never_finish_keep_nobody_out() {
     let start = Instant::now();
     assert_eq!(server.get("/ready").await.status, 200);
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    let mut open = 0;
+    for stream in &mut slow {
+        // Closed ones say so at once; the others have nothing to say.
+        let look = tokio::time::timeout(Duration::from_millis(1), stream.read_u8()).await;
+        open += usize::from(look.is_err());
+    }
+    assert!(open <= 128, "{open} are open");
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_not_awaited_for_ever() {
+    const REQUESTS: usize = 4000;
+    let server = server().await;
+    let mut stream = server.connect().await;
+    stream.write_all(&b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(REQUESTS)).await.unwrap();
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut answers = Vec::new();
+    // The rest may end in a reset.
+    let _ = stream.read_to_end(&mut answers).await;
+    let came = answers.windows(15).filter(|window| window == b"HTTP/1.1 200 OK").count();
+    assert!((1..REQUESTS).contains(&came), "{came}");
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_in_is_not_awaited() {
+    let server = server().await;
+    let mut stream = server.connect().await;
+    let head = request("POST /v1/peers", &["Host: localhost", "Content-Length: 10000000"]);
+    stream.write_all(&head).await.unwrap();
+    tokio::time::pause();
+    let start = tokio::time::Instant::now();
+    assert_eq!(Answer::read(&mut stream).await.status, 413);
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn clients_of_the_first_version_are_served() {
+    let answer = server().await.send(b"GET /live HTTP/1.0\r\nHost: 127.0.0.1:8053\r\n\r\n").await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "{\"live\":true}"));
 }
 
 #[tokio::test]
