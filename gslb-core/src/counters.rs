@@ -75,6 +75,8 @@ counters! {
         ldns_dropped,
         /// Sightings that did not fit into the queue to the node task.
         sightings_lost,
+        /// UDP packets whose answering failed with a panic: a fault of ours. The packet went without a reply.
+        panics,
         /// UDP replies the kernel did not take.
         send_errors,
         /// TCP and TLS connections accepted.

@@ -9,6 +9,7 @@ mod node_task;
 mod pki;
 mod run;
 mod server;
+mod tasks;
 
 use clap::Parser;
 use cli::{AdminArgs, Cli, Command};

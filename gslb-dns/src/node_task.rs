@@ -37,15 +37,13 @@ pub(crate) async fn supervise(
     stop: CancellationToken,
 ) {
     loop {
-        let mut task = NodeTask {
-            node: make(clock.now()),
-            clock,
-            channels: &mut channels,
-            requests: VecDeque::new(),
-            commands: VecDeque::new(),
+        let life = async {
+            let node = make(clock.now());
+            let (requests, commands) = (VecDeque::new(), VecDeque::new());
+            NodeTask { node, clock, channels: &mut channels, requests, commands }.drive(&stop).await;
         };
         // The machine is thrown away after a panic; the channels hold whole messages only.
-        if AssertUnwindSafe(task.drive(&stop)).catch_unwind().await.is_ok() {
+        if AssertUnwindSafe(life).catch_unwind().await.is_ok() {
             return;
         }
         tracing::error!(
@@ -161,3 +159,72 @@ impl NodeTask<'_> {
 
 /// The runtime's sleeps do not reach the end of time.
 const DAY: Duration = Duration::from_secs(86_400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gslb_core::{Birth, Shared};
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const GROUP: &str = r#"
+version = 1
+[[sites]]
+name = "fra"
+[[nodes]]
+name = "fra/1"
+mep = "127.0.0.1:4353"
+[[zones]]
+name = "gslb.test"
+records = """
+@ SOA ns1 hostmaster 1 1h 15m 1w 5s
+@ NS ns1
+ns1 A 127.0.0.1
+"""
+[[services]]
+name = "web"
+site = "fra"
+address = "192.0.2.80"
+port = 80
+[[vservers]]
+name = "www"
+services = ["web"]
+[[domains]]
+name = "www.gslb.test"
+vserver = "www"
+"#;
+
+    /// Faults I-57: a machine that fails is replaced, and publishes again.
+    #[tokio::test]
+    async fn a_node_that_fails_is_started_anew() {
+        let mut read = |_: &Path| Ok(GROUP.as_bytes().to_vec());
+        let config = Arc::new(config::load(Path::new("gslb.toml"), &mut read, None).unwrap());
+        let clock = Clock::start();
+        let shared = Arc::new(Shared::new(&config, 1, clock.now()));
+        let (sender, mut probes) = mpsc::channel(16);
+        let (sightings, sighting_queue) = mpsc::channel(16);
+        let channels = Channels {
+            sightings: sighting_queue,
+            replies: mpsc::channel(1).1,
+            events: mpsc::channel(1).1,
+            requests: sender,
+            commands: mpsc::channel(16).0,
+        };
+        let lives = Arc::new(AtomicUsize::new(0));
+        let (counted, published) = (lives.clone(), shared.clone());
+        let make = move |now| {
+            assert!(counted.fetch_add(1, Ordering::Relaxed) > 0, "the first one fails on purpose");
+            let birth = Birth { seed: 1, boot: 1, local: Vec::new(), coalesce: Duration::ZERO };
+            Node::new(config.clone(), published.clone(), &birth, now)
+        };
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(supervise(make, clock, channels, stop.clone()));
+        sightings.send([192, 0, 2, 53].into()).await.unwrap();
+        assert!(probes.recv().await.is_some(), "the second one probes what was seen meanwhile");
+        assert_eq!(lives.load(Ordering::Relaxed), 2);
+        assert!(shared.published.load().generation > 0);
+        stop.cancel();
+        task.await.unwrap();
+    }
+}

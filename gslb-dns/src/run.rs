@@ -22,6 +22,9 @@ pub(crate) enum RunError {
     Identity(#[from] IdentityError),
     #[error(transparent)]
     Start(#[from] StartError),
+    /// A part of the node ended by itself; all of it was stopped.
+    #[error("the node can't go on: {0}")]
+    Failed(String),
     #[error("cannot start the runtime: {0}")]
     Runtime(std::io::Error),
 }
@@ -61,13 +64,16 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
     let identity = Arc::new(identity(&config)?);
     raise_descriptor_limit();
     runtime()?.block_on(async {
-        let server = Server::start(config.clone(), identity).await?;
+        let mut server = Server::start(config.clone(), identity).await?;
         let node = &config.this_node().id;
         tracing::info!(%node, dns = ?server.dns, mep = %server.mep, admin = ?server.admin, icmp = ?server.icmp, "node runs");
-        stopped().await;
-        tracing::info!(%node, "node stops");
+        let failure = tokio::select! {
+            () = stopped() => None,
+            failure = server.failed() => Some(failure),
+        };
+        tracing::info!(%node, ?failure, "node stops");
         server.stop().await;
-        Ok(())
+        failure.map_or(Ok(()), |failure| Err(RunError::Failed(failure)))
     })
 }
 

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::listen::{self, Context, Listeners};
 use crate::node_task::{self, Channels};
+use crate::tasks::Tasks;
 use config::Config;
 use gslb_core::{Birth, Node, Shared};
 use mep_io::{BindError, Carrier, Identity};
@@ -12,7 +13,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Probes, replies, frames and commands that may wait for one another; none of the machines needs more to keep going.
@@ -54,7 +54,7 @@ pub(crate) struct Server {
     /// What it publishes.
     pub(crate) shared: Arc<Shared>,
     stop: CancellationToken,
-    tasks: JoinSet<()>,
+    tasks: Tasks,
 }
 
 impl Server {
@@ -66,6 +66,7 @@ impl Server {
         let shared = Arc::new(Shared::new(&config, seed, clock.now()));
 
         let listeners = Listeners::bind(&config.dns)?;
+        let certificate_expires = identity.subject().expires;
         let carrier = Carrier::bind(mep_io::Settings {
             listen: config.mep.listen,
             identity,
@@ -91,20 +92,24 @@ impl Server {
             icmp: probing.icmp(),
             shared: shared.clone(),
             stop: stop.clone(),
-            tasks: JoinSet::new(),
+            tasks: Tasks::default(),
         };
         let context = Context { shared: shared.clone(), clock, sightings, stop: stop.clone() };
         listeners.serve(&context, &mut server.tasks).map_err(StartError::Runtime)?;
         if let Some((_, listener)) = admin {
-            let state = admin::State::new(shared.clone(), move || clock.now());
-            server.tasks.spawn(admin::serve(listener, state, stop.clone()));
+            let state = admin::State::new(shared.clone(), move || clock.now())
+                .with_info(server.info(&config, certificate_expires));
+            server.tasks.spawn("the admin API", admin::serve(listener, state, stop.clone()));
         }
-        server.tasks.spawn(async move { probing.join().await });
+        server.tasks.spawn("the sender of probes", probing.join());
 
         let (command_sender, commands) = mpsc::channel(QUEUE);
         let (event_sender, events) = mpsc::channel(QUEUE);
         // The carrier ends when the node task has dropped its commands: goodbyes get through.
-        server.tasks.spawn(carrier.run(commands, event_sender, CancellationToken::new()));
+        server.tasks.spawn(
+            "the carrier of the metric exchange",
+            carrier.run(commands, event_sender, CancellationToken::new()),
+        );
         let channels = Channels {
             sightings: sighting_queue,
             replies,
@@ -114,14 +119,31 @@ impl Server {
         };
         let birth = Birth { seed, boot, local: local_addresses(), coalesce: COALESCE };
         let make = move |now| Node::new(config.clone(), shared.clone(), &birth, now);
-        server.tasks.spawn(node_task::supervise(make, clock, channels, stop));
+        server.tasks.spawn("the node task", node_task::supervise(make, clock, channels, stop));
         Ok(server)
+    }
+
+    /// What the admin API tells of this process.
+    fn info(&self, config: &Config, certificate_expires: i64) -> admin::Info {
+        admin::Info {
+            dns: self.dns.clone(),
+            dns_tls: config.dns.tls.as_ref().map(|tls| tls.listen.clone()).unwrap_or_default(),
+            mep: Some(self.mep),
+            icmp_v4: Some(self.icmp.v4.to_string()),
+            icmp_v6: Some(self.icmp.v6.to_string()),
+            certificate_expires: Some(certificate_expires),
+        }
     }
 
     /// Stops: peers are told, sockets are closed. Returns when all has ended.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
-        while self.tasks.join_next().await.is_some() {}
+        while self.tasks.ended().await.is_some() {}
+    }
+
+    /// Returns when a task has ended that should not have: the node can't go on. Says which.
+    pub(crate) async fn failed(&mut self) -> String {
+        self.tasks.ended().await.unwrap_or_else(|| "every task ended".to_owned())
     }
 }
 

@@ -12,12 +12,12 @@ pub(crate) use tls::TlsError;
 use registry::Limits;
 
 use crate::clock::Clock;
+use crate::tasks::Tasks;
 use config::{Dns, DnsTls};
 use gslb_core::Shared;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// What every listener needs to answer.
@@ -79,20 +79,20 @@ impl Listeners {
     }
 
     /// Starts answering: UDP on threads of its own, TCP on the runtime. All end when `context.stop` is cancelled.
-    pub(crate) fn serve(self, context: &Context, tasks: &mut JoinSet<()>) -> Result<(), io::Error> {
+    pub(crate) fn serve(self, context: &Context, tasks: &mut Tasks) -> Result<(), io::Error> {
         for bound in self.udp {
             let context = context.clone();
-            tasks.spawn_blocking(move || udp::serve(&bound, &context));
+            tasks.spawn_blocking("a DNS thread (UDP)", move || udp::serve(&bound, &context));
         }
         let registry = registry::Registry::new(self.limits);
         for listener in self.tcp {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            tasks.spawn(tcp::serve(listener, registry.clone(), context.clone()));
+            tasks.spawn("a DNS listener (TCP)", tcp::serve(listener, registry.clone(), context.clone()));
         }
         if let Some((listeners, config)) = self.tls {
             let listeners: Result<Vec<_>, _> =
                 listeners.into_iter().map(tokio::net::TcpListener::from_std).collect();
-            tasks.spawn(tls::serve(listeners?, config, context.clone()));
+            tasks.spawn("DNS over TLS", tls::serve(listeners?, config, context.clone()));
         }
         Ok(())
     }

@@ -97,6 +97,11 @@ impl Connection {
             input.extend_from_slice(got);
             let (used, answered) = self.answer_all(&input).await?;
             input.drain(..used);
+            if read == READ {
+                // There is more to read. Without this a client that sends without end keeps a runtime thread busy for as
+                // long as its sockets are ready, and others are not even accepted.
+                tokio::task::yield_now().await;
+            }
             if answered {
                 // Only a whole query counts as activity: a client that trickles bytes is idle (RFC 7766 section 6.2.3).
                 self.place.queried();

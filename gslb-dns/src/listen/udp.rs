@@ -14,6 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -65,8 +66,15 @@ fn open(address: SocketAddr, shared: bool, receive_buffer: usize) -> io::Result<
     Ok(Bound { socket: socket.into(), wildcard })
 }
 
-/// Answers until `context.stop` is cancelled.
+/// Answers until `context.stop` is cancelled. A fault of ours in answering one packet costs that packet its reply and no
+/// other (bar R3): it is counted, and the loop begins anew.
 pub(crate) fn serve(bound: &Bound, context: &Context) {
+    while catch_unwind(AssertUnwindSafe(|| answer_all(bound, context))).is_err() {
+        context.shared.dns.panics.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn answer_all(bound: &Bound, context: &Context) {
     let mut responder =
         Responder { context, filter: SightingFilter::new(context.sightings.clone()), reply: [0; REPLY] };
     while !context.stop.is_cancelled() {
