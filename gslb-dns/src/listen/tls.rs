@@ -96,7 +96,7 @@ impl RequestHandler for Handler {
         }
         let none: [&Record; 0] = [];
         let response = builder.build(
-            reply.metadata.clone(),
+            reply.metadata,
             reply.answers.iter(),
             reply.authorities.iter(),
             none,

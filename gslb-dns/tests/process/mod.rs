@@ -1,5 +1,6 @@
 //! The binary as a child process, and a resolver that asks it. Shared by the tests of this folder.
 #![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
 use hickory_proto::rr::{Name, RData, RecordType};
