@@ -128,12 +128,14 @@ mod tests {
 
     #[tokio::test]
     async fn the_connection_waited_for_longest_makes_room() {
-        let connections = Connections::new(2, IDLE);
-        let (first, second) = (connections.admit(), connections.admit());
+        let connections = Connections::new(3, IDLE);
+        let [first, second, third] = [connections.admit(), connections.admit(), connections.admit()];
         first.asked();
         first.answered();
-        let third = connections.admit();
-        assert_eq!([&first, &second, &third].map(is_closed), [false, true, false]);
+        let fourth = connections.admit();
+        assert_eq!([&first, &second, &third, &fourth].map(is_closed), [false, true, false, false]);
+        let _fifth = connections.admit();
+        assert_eq!([&first, &third, &fourth].map(is_closed), [false, true, false]);
     }
 
     #[tokio::test]

@@ -130,6 +130,13 @@ fn dns_answer(fixture: &Fixture, domain: &str) -> IpAddr {
 }
 
 #[tokio::test]
+async fn an_ipv4_address_written_as_ipv6_is_the_ipv4_address() {
+    let server = Fixture::new().serve().await;
+    let plain = server.json("/v1/explain?name=hash.gslb.test&ldns=198.51.100.1").await;
+    assert_eq!(server.json("/v1/explain?name=hash.gslb.test&ldns=::ffff:198.51.100.1").await, plain);
+}
+
+#[tokio::test]
 async fn the_name_may_be_written_in_any_case_and_with_its_dot() {
     let server = Fixture::new().serve().await;
     let plain = server.json("/v1/explain?name=www.gslb.test&ldns=198.51.100.1").await;
