@@ -19,10 +19,10 @@ use std::path::PathBuf;
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// How long a CA certificate is valid [D]: longer than anybody wants to redo it, and renewable by a second one beside it.
+/// How long a CA certificate is valid: longer than anybody wants to redo it, and renewable by a second one beside it.
 const CA_DAYS: i64 = 3653;
 
-/// How long a node certificate is valid unless told otherwise [D].
+/// How long a node certificate is valid unless told otherwise.
 const NODE_DAYS: i64 = 365;
 
 /// Certificates begin to be valid this long before they are made, since the clocks of two machines differ.
