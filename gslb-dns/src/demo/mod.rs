@@ -230,8 +230,10 @@ impl Demo {
         println!("\nSee why, and who knows what:\n");
         println!("  curl -s 'http://{admin}/v1/explain?name={NAME}&type=A&ldns={}'", world::resolver(0));
         println!("  curl -s http://{admin}/v1/peers");
-        println!("  target/release/gslb-dns --admin {admin} explain {NAME} --ldns {}", world::resolver(0));
-        println!("  target/release/gslb-dns --admin {admin} ldns");
+        let program = program();
+        println!("  {program} --admin {admin} explain {NAME} --ldns {}", world::resolver(0));
+        println!("  {program} --admin {admin} ldns");
+        println!("  {program} --admin {admin} peers --watch");
         println!("\nConfiguration and certificates of this group: {}", self.folder);
         println!("In {change_after} s resolver {} moves. Ctrl-C stops everything.", world::resolver(0));
     }
@@ -256,6 +258,13 @@ impl Demo {
             server.stop().await;
         }
     }
+}
+
+/// This program, as it can be called from the current folder.
+fn program() -> String {
+    let Ok(program) = std::env::current_exe() else { return "gslb-dns".to_owned() };
+    let here = std::env::current_dir().ok().and_then(|here| program.strip_prefix(here).ok());
+    here.unwrap_or(&program).display().to_string()
 }
 
 fn dig(resolver: Ipv4Addr, node: SocketAddr) -> String {
