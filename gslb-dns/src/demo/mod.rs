@@ -79,7 +79,7 @@ fn write_files(folder: &Path, port: u16) -> Result<(), DemoError> {
     pki::init(&pki, &group)?;
     for site in SITE_NAMES {
         let node = format!("{site}/1").parse().map_err(RunError::Group)?;
-        pki::issue(&pki, &node, Validity::days(1), Overwrite::No)?;
+        pki::issue(&pki, &node, Validity::days(30), Overwrite::No)?;
     }
     std::fs::write(folder.join("gslb.toml"), with_ports(GROUP, port)).map_err(DemoError::Folder)
 }
