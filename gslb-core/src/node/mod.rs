@@ -167,6 +167,12 @@ impl Node {
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.prober.handle_timeout(now);
         self.monitors.handle_timeout(now);
+        // Before the exchange has its turn: what they found may be due to peers at once.
+        self.settle(now);
+        for advertised in self.own.withdraw_stale(now, &self.shared.rtts) {
+            self.stats.withdrawn += 1;
+            self.mep.note_rtt(now, advertised.ldns, advertised.first);
+        }
         let values = Told {
             own: &self.own,
             prober: &self.prober,
@@ -175,12 +181,10 @@ impl Node {
             now,
         };
         self.mep.handle_timeout(now, &values);
-        for advertised in self.own.withdraw_stale(now, &self.shared.rtts) {
-            self.stats.withdrawn += 1;
-            self.mep.note_rtt(now, advertised.ldns, advertised.first);
-        }
-        self.health.handle_timeout(now);
         self.settle(now);
+        // Behind the exchange: with a `down_delay` of 0 the end of a session is due at once.
+        self.health.handle_timeout(now);
+        self.announce_changes(now);
         self.publish_if_due(now);
     }
 
