@@ -133,8 +133,8 @@ const TABLE: &[Rule] = &[
     Rule { name: "lab", level: 5, may_use: &["gslb-types", "config"], kind: Kind::Proof },
     Rule {
         name: "conformance",
-        level: 5,
-        may_use: &["gslb-types", "config", "gslb-core"],
+        level: 6,
+        may_use: &["gslb-types", "config", "gslb-core", "lab"],
         kind: Kind::Proof,
     },
     Rule {
