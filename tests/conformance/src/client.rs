@@ -2,6 +2,7 @@
 
 use crate::packet::{Packet, query, rtype};
 use crate::reply::Reply;
+use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -81,7 +82,18 @@ pub struct Tcp {
 impl Tcp {
     /// Connects.
     pub fn to(server: SocketAddr) -> Tcp {
-        let stream = TcpStream::connect_timeout(&server, PATIENCE).expect("a TCP connection");
+        Tcp::over(TcpStream::connect_timeout(&server, PATIENCE).expect("a TCP connection"))
+    }
+
+    /// Connects from this address.
+    pub fn from(address: IpAddr, server: SocketAddr) -> Tcp {
+        let socket = Socket::new(Domain::for_address(server), Type::STREAM, None).expect("a TCP socket");
+        socket.bind(&SocketAddr::new(address, 0).into()).expect("a local address");
+        socket.connect_timeout(&server.into(), PATIENCE).expect("a TCP connection");
+        Tcp::over(socket.into())
+    }
+
+    fn over(stream: TcpStream) -> Tcp {
         stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
         stream.set_write_timeout(Some(PATIENCE)).expect("a time-out");
         stream.set_nodelay(true).expect("no delay");

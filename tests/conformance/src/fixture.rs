@@ -65,7 +65,7 @@ impl Setup {
         let listen: Vec<_> = self.listen.iter().map(|address| format!("\"{address}\"")).collect();
         let sites = ["a", "b", "c"].into_iter().zip(WWW).map(|(site, address)| {
             format!(
-                "[[sites]]\nname = \"{site}\"\n[[nodes]]\nname = \"{site}/1\"\nmep = \"127.0.0.1:9\"\n\
+                "[[sites]]\nname = \"{site}\"\n\
                  [[services]]\nname = \"web-{site}\"\nsite = \"{site}\"\naddress = \"{address}\"\nport = 80\n"
             )
         });
@@ -77,6 +77,7 @@ impl Setup {
              [admin]\nlisten = \"127.0.0.1:0\"\n\
              [mep]\nlisten = \"127.0.0.1:0\"\ndown_delay = \"1h\"\n\
              {}\n{}\
+             [[nodes]]\nname = \"a/1\"\nmep = \"127.0.0.1:9\"\n\
              [[vservers]]\nname = \"www\"\nservices = [\"web-a\", \"web-b\", \"web-c\"]\n{}\
              [[domains]]\nname = \"www.gslb.test\"\nvserver = \"www\"\n\
              [[zones]]\nname = \"gslb.test\"\nrecords = '''\n{zone}{}'''\n",

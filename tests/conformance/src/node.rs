@@ -15,8 +15,7 @@ const START: Duration = Duration::from_secs(30);
 
 /// A shell that runs a program, says its process id, and kills it when its own input ends: with the test process, however
 /// that ends. A test's statics are never dropped, and a killed test drops nothing.
-const KEEPER: &str =
-    r#"log=$1; shift; "$@" </dev/null >"$log" 2>&1 & echo $!; read -r _; kill -9 $!; wait $!"#;
+const KEEPER: &str = r#"exec 2>/dev/null; log=$1; shift; "$@" </dev/null >"$log" 2>&1 & echo $!; read -r _; kill -9 $!; wait $!"#;
 
 /// A process of `gslb-dns run`, killed when it is dropped.
 pub struct Node {

@@ -103,7 +103,7 @@ mod section_3 {
         let text = Setup::default().table(dead).vserver("all_down = \"empty\"").text();
         // Nothing listens on port 9 of this address; sites without a node that runs are down at once.
         let text = text.replace("192.0.2.10\"\nport = 80", "127.0.0.1\"\nport = 9\nmonitors = [\"dead\"]");
-        let text = text.replace("down_delay = \"1h\"", "down_delay = \"0s\"\nkeepalive = \"1s\"");
+        let text = text.replace("down_delay = \"1h\"", "down_delay = \"0s\"\nkeepalive = \"2s\"");
         let node = conformance::Node::start(&text);
         let udp = Udp::to(node.address());
         conformance::eventually("no address", conformance::PATIENCE, || {

@@ -115,7 +115,8 @@ mod section_8 {
 mod section_6_1 {
     use conformance::fixture::Setup;
     use conformance::packet::{query, rtype::SOA};
-    use conformance::{Node, Tcp, Udp, framed, ours};
+    use conformance::{Node, PATIENCE, Tcp, Udp, eventually, framed, ours};
+    use std::net::{IpAddr, SocketAddr};
     use std::time::{Duration, Instant};
 
     const IDLE: Duration = Duration::from_secs(2);
@@ -203,30 +204,27 @@ mod section_6_1 {
             return;
         }
         let node = with_limits(60, 20);
-        let port = node.address().port();
-        // The server tells addresses apart by the source, which on loopback is the address asked.
-        let server = |n: u8| std::net::SocketAddr::from(([127, 0, 0, n], port));
-        let mut asking = Tcp::to(server(100));
+        let server = SocketAddr::from(([127, 0, 0, 1], node.address().port()));
+        let from = |n: u8| Tcp::from(IpAddr::from([127, 0, 0, n]), server);
+        let is_answered = |tcp: &mut Tcp| tcp.ask(&query("gslb.test", SOA)).counts()[1] == 1;
+        let open = |hoard: &[Tcp]| hoard.iter().filter(|tcp| !tcp.is_closed()).count();
+        let mut asking = from(100);
         let mut hoard = Vec::new();
         for round in 0..40 {
             for n in 1..=6 {
-                let mut tcp = Tcp::to(server(n));
+                let mut tcp = from(n);
                 tcp.send(&framed(&[0; 30])[..1 + round % 2]);
                 hoard.push(tcp);
             }
-            assert_eq!(asking.ask(&query("gslb.test", SOA)).counts()[1], 1, "round {round}");
-            assert_eq!(Tcp::to(server(101)).ask(&query("gslb.test", SOA)).counts()[1], 1, "round {round}");
+            assert!(is_answered(&mut asking) && is_answered(&mut from(101)), "round {round}");
         }
-        let open = || hoard.iter().filter(|tcp| !tcp.is_closed()).count();
-        conformance::eventually("the cap holds", conformance::PATIENCE, || (open() <= 60).then_some(()));
+        eventually("the cap holds", PATIENCE, || (open(&hoard) <= 60).then_some(()));
         assert!(node.metric("gslb_dns_connections_evicted_total") >= 180);
-        // One address alone has its own share, and takes nobody else's place.
-        let others = open();
-        let same: Vec<_> = (0..60).map(|_| Tcp::to(server(50))).collect();
-        let mine = || same.iter().filter(|tcp| !tcp.is_closed()).count();
-        conformance::eventually("the share holds", conformance::PATIENCE, || (mine() <= 20).then_some(()));
-        assert!(others > 0 && asking.ask(&query("gslb.test", SOA)).counts()[1] == 1);
-        assert_eq!(Udp::to(server(1)).ask(&query("gslb.test", SOA)).counts()[1], 1);
+        // An address that has its share takes nobody else's place.
+        let share: Vec<_> = (0..60).map(|_| from(50)).collect();
+        eventually("the share holds", PATIENCE, || (open(&share) <= 20).then_some(()));
+        assert!(is_answered(&mut asking) && is_answered(&mut from(101)));
+        assert_eq!(Udp::to(server).ask(&query("gslb.test", SOA)).counts()[1], 1);
     }
 
     /// Clients that send without end and read, as much as loopback takes: others are served meanwhile (faults I-25).

@@ -43,7 +43,10 @@ mod section_7_2_1 {
     /// Faults I-27: a resolver throws away an answer for a subnet it did not send.
     #[test]
     fn without_it_in_the_query_there_is_none_in_the_reply() {
-        assert_eq!(Subject::get().ask(&query("www.gslb.test", A).edns(1232)).opt().expect("OPT").options, [0; 0]);
+        assert_eq!(
+            Subject::get().ask(&query("www.gslb.test", A).edns(1232)).opt().expect("OPT").options,
+            [0; 0]
+        );
     }
 }
 
