@@ -272,7 +272,8 @@ impl Prober {
         self.leave_queue(index);
         let Some(entry) = self.table.remove(index) else { return };
         if entry.was_probed {
-            self.recent.note(entry.ldns, entry.started + self.settings.period(entry.failed_rounds));
+            let again = entry.started + self.settings.period(entry.failed_rounds);
+            self.recent.note(entry.ldns, entry.started, again);
         }
         if let Phase::Probing { id, deadline, .. } = entry.phase {
             self.awaited.remove(&id);
