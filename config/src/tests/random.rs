@@ -28,7 +28,8 @@ fn assert_whole(c: &Config) {
     for zone in &c.zones {
         assert_eq!(zone.records.iter().filter(|r| r.rtype == 6).count(), 1);
         assert!(zone.records.iter().all(|r| zone.origin.zone_of(&r.owner) && r.ttl < 1 << 31));
-        zone.records.iter().for_each(|r| drop(super::zones::decoded(r)));
+        // hickory-proto is stricter about NAPTR than those who serve it: see `the_flags_of_naptr_may_be_any_text`.
+        zone.records.iter().filter(|r| r.rtype != 35).for_each(|r| drop(super::zones::decoded(r)));
     }
     assert!(!c.group.must_match.is_empty() && c.group.hash != 0);
 }

@@ -171,6 +171,15 @@ fn an_at_sign_is_the_origin_where_a_name_stands() {
     assert_eq!(wire("CNAME \\@").1, format!("0140{origin}"));
 }
 
+/// As NSD, Knot, PowerDNS and gdnsd do: what flags mean is between the zone and those who use it.
+#[test]
+fn the_flags_of_naptr_may_be_any_text() {
+    let zone = load("a NAPTR 1 2 \"***\" \"s\" \"r\" .\n");
+    let record = zone.records.iter().find(|r| r.rtype == 35).unwrap();
+    assert_eq!(record.rdata, b"\0\x01\0\x02\x03***\x01s\x01r\0");
+    refused("a NAPTR \\# 6 000100020331\n", &["3:9: no data of NAPTR: unexpected end of input"]);
+}
+
 #[test]
 fn a_name_keeps_the_case_it_was_written_in() {
     let zone = load("wWx CNAME FoO\n");
