@@ -482,6 +482,12 @@ fn i_27_of_two_client_subnets_the_first_counts() {
 }
 
 #[test]
+fn i_28_a_client_subnet_without_a_family_is_no_error_and_does_not_come_back() {
+    let reply = Server::new().ask(&www().edns(1232).ecs(0, 0, 0, &[]));
+    assert_eq!((reply.header(), reply.opt().len()), ("aa rcode=0 1/1/0/1".to_owned(), 11));
+}
+
+#[test]
 fn i_28_a_broken_client_subnet_is_a_format_error_with_opt() {
     let server = Server::new();
     for packet in [

@@ -41,8 +41,9 @@ impl<'a> Edns<'a> {
             let (data, rest) = rest.split_at_checked(length).ok_or(BadOption)?;
             match u16::from_be_bytes([c0, c1]) {
                 CLIENT_SUBNET => {
-                    let subnet = ClientSubnet::read(data)?;
-                    self.ecs.get_or_insert(subnet);
+                    if let Some(subnet) = ClientSubnet::read(data)? {
+                        self.ecs.get_or_insert(subnet);
+                    }
                 }
                 NSID => self.nsid = true,
                 _ => {}
@@ -59,8 +60,9 @@ pub(super) struct ClientSubnet<'a>(&'a [u8]);
 
 impl<'a> ClientSubnet<'a> {
     /// Family 1 or 2, a source prefix that fits it, scope 0, exactly the octets the prefix needs, and no bit beyond it.
-    /// Family 0 stands for "no address" and is taken with prefix 0, as some stubs send it and BIND takes it.
-    fn read(data: &'a [u8]) -> Result<Self, BadOption> {
+    /// Family 0 stands for "no address", is taken with prefix 0, as some stubs send it and BIND takes it, and counts as no
+    /// option: decoders refuse it in a reply.
+    fn read(data: &'a [u8]) -> Result<Option<Self>, BadOption> {
         let (&[f0, f1, source, scope], address) = data.split_first_chunk().ok_or(BadOption)?;
         let bits = match u16::from_be_bytes([f0, f1]) {
             0 => 0,
@@ -78,7 +80,7 @@ impl<'a> ClientSubnet<'a> {
         };
         match address.last() {
             Some(last) if last & beyond != 0 => Err(BadOption),
-            Some(_) | None => Ok(ClientSubnet(data)),
+            Some(_) | None => Ok((bits > 0).then_some(ClientSubnet(data))),
         }
     }
 }
@@ -151,10 +153,14 @@ mod tests {
             subnet(2, 56, 0, &[0x20, 1, 0xd, 0xb8, 0, 1, 2]),
             subnet(2, 0, 0, &[]),
             subnet(2, 128, 0, &[1; 16]),
-            subnet(0, 0, 0, &[]),
         ] {
-            assert!(ClientSubnet::read(&good).is_ok(), "{good:?}");
+            assert_eq!(ClientSubnet::read(&good), Ok(Some(ClientSubnet(&good))));
         }
+        assert_eq!(
+            ClientSubnet::read(&subnet(0, 0, 0, &[])),
+            Ok(None),
+            "no address: as if it were not there"
+        );
         for (bad, why) in [
             (subnet(1, 24, 0, &[198, 51]), "too few octets"),
             (subnet(1, 24, 0, &[198, 51, 100, 0]), "too many octets"),
@@ -186,7 +192,7 @@ mod tests {
             size: 1232,
             extended_rcode: 1,
             dnssec_ok: true,
-            ecs: ClientSubnet::read(&raw).ok(),
+            ecs: ClientSubnet::read(&raw).unwrap(),
             nsid: Some(b"fra-1"),
         };
         let mut bytes = Vec::new();
