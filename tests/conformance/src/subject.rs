@@ -64,7 +64,7 @@ impl Subject {
     /// themselves.
     #[track_caller]
     pub fn expect<T: PartialEq + Debug>(&self, seen: T, ours: T, others: &[T]) {
-        if self.node.is_some() {
+        if self.is_ours() {
             assert_eq!(seen, ours);
         } else {
             assert!(
@@ -72,6 +72,11 @@ impl Subject {
                 "{seen:?} is neither {ours:?} nor one of {others:?}"
             );
         }
+    }
+
+    /// Whether it is gslb-dns, of which more is expected than of others.
+    pub fn is_ours(&self) -> bool {
+        self.node.is_some()
     }
 
     /// The node, if the subject is ours.

@@ -30,7 +30,12 @@ mod section_4_3_2 {
             reply.answers()
         };
         let soa = "gslb.test. 3600 SOA ns1.gslb.test. hostmaster.gslb.test. 1 7200 1800 259200 5";
-        assert_eq!(answers("gslb.test", SOA), [soa]);
+        // gdnsd lowers its TTL to the negative one.
+        subject.expect(
+            answers("gslb.test", SOA),
+            vec![soa.to_owned()],
+            &[vec![soa.replace("3600 SOA", "5 SOA")]],
+        );
         assert_eq!(answers("gslb.test", MX), ["gslb.test. 3600 MX 10 mail.gslb.test."]);
         assert_eq!(answers("ns1.gslb.test", A), ["ns1.gslb.test. 3600 A 192.0.2.1"]);
     }
@@ -39,8 +44,13 @@ mod section_4_3_2 {
     fn an_alias_is_followed_within_the_zone_and_its_chain_shown() {
         let reply = Subject::get().ask(&query("chain.gslb.test", A));
         assert_eq!((reply.rcode(), reply.is_authoritative()), (NOERROR, true));
-        let [first, second, address] = &reply.answers()[..] else { panic!("{:?}", reply.answers()) };
-        assert_eq!(first, "chain.gslb.test. 60 CNAME alias.gslb.test.");
+        let answers = reply.answers();
+        assert_eq!(answers[0], "chain.gslb.test. 60 CNAME alias.gslb.test.");
+        if answers.len() == 1 && !Subject::get().is_ours() {
+            // gdnsd leaves the rest to the resolver.
+            return;
+        }
+        let [_, second, address] = &answers[..] else { panic!("{answers:?}") };
         assert_eq!(second, "alias.gslb.test. 60 CNAME www.gslb.test.");
         let www = conformance::fixture::WWW.map(|www| format!("www.gslb.test. 5 A {www}"));
         assert!(www.contains(address), "{address}");
@@ -72,9 +82,10 @@ mod section_4_3_2 {
     #[test]
     fn ds_at_a_delegation_is_answered_by_the_parent() {
         let reply = Subject::get().ask(&query("sub.gslb.test", DS));
-        assert_eq!((reply.rcode(), reply.is_authoritative(), reply.counts()[1]), (NOERROR, true, 0));
-        assert_eq!(reply.authorities().len(), 1);
-        assert!(reply.authorities()[0].starts_with("gslb.test. 5 SOA"), "{:?}", reply.authorities());
+        assert_eq!((reply.rcode(), reply.counts()[1], reply.authorities().len()), (NOERROR, 0, 1));
+        // gdnsd knows nothing of DNSSEC and gives a referral.
+        let seen = (reply.is_authoritative(), reply.authorities()[0].starts_with("gslb.test. 5 SOA"));
+        Subject::get().expect(seen, (true, true), &[(false, false)]);
     }
 
     /// Faults I-22.

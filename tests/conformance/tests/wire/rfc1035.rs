@@ -50,7 +50,8 @@ mod section_2_3_3 {
     fn a_reply_is_as_small_in_mixed_case_as_in_lower_case() {
         for name in ["www.gslb.test", "wWw.GsLb.TeSt"] {
             let reply = Subject::get().ask(&query(name, A));
-            assert_eq!(reply.bytes.len(), 12 + 15 + 4 + 16, "{name}");
+            // NSD adds the name servers.
+            Subject::get().expect(reply.bytes.len(), 12 + 15 + 4 + 16, &[12 + 15 + 4 + 16 + 68]);
             assert_eq!(reply.bytes[31..33], [0xc0, 12], "{name}");
         }
     }
@@ -71,7 +72,9 @@ mod section_3_2_4 {
     fn no_internet_data_appears_under_another_class() {
         for class in [CH, HS, 2, 99] {
             let reply = Subject::get().ask(&Packet::new().question(&wire("www.gslb.test"), A, class));
-            assert_eq!((reply.rcode(), reply.counts()[1]), (REFUSED, 0), "{class}");
+            // gdnsd answers every question of class CH with its name.
+            let others: &[_] = if class == CH { &[(NOERROR, 1)] } else { &[] };
+            Subject::get().expect((reply.rcode(), reply.counts()[1]), (REFUSED, 0), others);
         }
     }
 
@@ -116,9 +119,10 @@ mod section_4_1_1 {
         for flag in 0..11 {
             let asked = 1_u16 << flag;
             let reply = Subject::get().ask(&query("v4only.gslb.test", A).flags(asked));
-            // BIND copies CD as well.
-            Subject::get().expect(reply.flags(), 0x8400 | asked & RD, &[0x8400 | asked & (RD | 0x10)]);
-            assert_eq!(reply.data(), ["192.0.2.4"], "flag {asked:04x}");
+            // BIND copies CD as well, NSD wants no rcode in a query.
+            let others = [0x8400 | asked & (RD | 0x10), 0x8001];
+            Subject::get().expect(reply.flags(), 0x8400 | asked & RD, &others);
+            assert!(reply.data() == ["192.0.2.4"] || reply.rcode() != 0, "flag {asked:04x}");
         }
     }
 
@@ -136,11 +140,9 @@ mod section_4_1_1 {
                     NOTIMP,
                     if [4, 5].contains(&opcode) { &others } else { &others[2..] },
                 );
-                assert_eq!(
-                    reply.flags() & 0xfc00,
-                    0x8000 | opcode << 11,
-                    "opcode {opcode}: copied, without AA"
-                );
+                // Others copy all flags or some.
+                let looked_at = if Subject::get().is_ours() { 0xfff0 } else { 0xf800 };
+                assert_eq!(reply.flags() & looked_at, 0x8000 | opcode << 11, "opcode {opcode}");
                 assert_eq!(reply.counts()[1..], [0; 3], "opcode {opcode}");
             }
         }

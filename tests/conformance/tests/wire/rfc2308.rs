@@ -75,7 +75,8 @@ mod section_2_2 {
             (reply.rcode(), reply.answers()),
             (NOERROR, vec!["alias.gslb.test. 60 CNAME www.gslb.test.".to_owned()])
         );
-        assert_eq!(reply.authorities(), [SOA_LINE]);
+        // gdnsd leaves the rest to the resolver.
+        Subject::get().expect(reply.authorities(), vec![SOA_LINE.to_owned()], &[vec![]]);
     }
 }
 
@@ -90,7 +91,9 @@ mod section_3 {
     #[test]
     fn the_soa_itself_keeps_its_ttl() {
         let reply = Subject::get().ask(&query("gslb.test", SOA));
-        assert!(reply.answers()[0].starts_with("gslb.test. 3600 SOA "), "{:?}", reply.answers());
+        let ttl = reply.message.answers[0].ttl;
+        // gdnsd lowers it to the negative one.
+        Subject::get().expect(ttl, 3600, &[5]);
     }
 
     /// Faults I-09: with all services down and `all_down = "empty"` the name is still there.

@@ -8,7 +8,7 @@ mod section_3 {
     fn a_record_of_an_unknown_type_is_served() {
         let reply = Subject::get().ask(&query("odd.gslb.test", 65_399));
         assert_eq!(reply.counts()[1], 1);
-        assert_eq!(reply.bytes[reply.bytes.len() - 5..], *b"\0\x03ABC");
+        assert!(reply.bytes.windows(5).any(|octets| octets == b"\0\x03ABC"), "{:02x?}", reply.bytes);
     }
 }
 

@@ -22,7 +22,9 @@ mod section_6_1_1 {
             let reply = Subject::get().ask(&packet.clone().edns(1024));
             assert_eq!(reply.rcode(), rcode, "{packet:?}");
             let opt = reply.opt().expect("OPT");
-            assert_eq!((opt.version, opt.flags, &opt.options[..]), (0, 0, &[][..]), "{packet:?}");
+            assert_eq!((opt.version, opt.flags), (0, 0), "{packet:?}");
+            // Knot and NSD say why they refuse (RFC 8914).
+            Subject::get().expect(opt.options, vec![], &[vec![0, 15, 0, 2, 0, 20]]);
             // The server's own size, not the client's.
             Subject::get().expect(opt.size, 1232, &[1024, 4096]);
         }
@@ -158,6 +160,10 @@ mod section_6_2_3 {
     fn below_512_counts_as_512() {
         for size in [0, 1, 100, 511] {
             let fits = Subject::get().ask(&query("v4only.gslb.test", A).edns(size));
+            if fits.counts()[1] == 0 && !Subject::get().is_ours() {
+                // Knot takes small sizes at their word, but for 0.
+                continue;
+            }
             assert_eq!(fits.data(), ["192.0.2.4"], "{size}");
             let reply = Subject::get().ask(&query("big.gslb.test", A).edns(size));
             assert!(reply.is_truncated() && reply.bytes.len() <= 512, "{size}");

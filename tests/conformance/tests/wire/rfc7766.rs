@@ -3,7 +3,7 @@
 /// Several queries on one connection.
 mod section_6_2_1 {
     use conformance::packet::{Packet, query, rtype::A, rtype::AAAA, rtype::SOA};
-    use conformance::{Subject, framed};
+    use conformance::{Subject, framed, ours};
     use std::collections::BTreeSet;
 
     /// Faults I-24: A and AAAA as glibc sends them, in one segment.
@@ -38,9 +38,12 @@ mod section_6_2_1 {
         }
     }
 
-    /// Faults I-17: what is wrong with one query is not wrong with the next.
+    /// Faults I-17: what is wrong with one query is not wrong with the next. NSD and Knot close the connection.
     #[test]
     fn a_format_error_does_not_end_the_connection() {
+        if !ours() {
+            return;
+        }
         let mut tcp = Subject::get().tcp();
         for bad in [Packet::new(), query("v4only.gslb.test", A).question(b"\0", A, 1)] {
             let reply = tcp.ask(&bad);
@@ -82,21 +85,18 @@ mod section_8 {
         assert_eq!(tcp.receive().expect("a reply").counts()[1], 1);
     }
 
-    /// Faults I-24: the largest message there can be, a query with much behind it.
+    /// Faults I-24: the largest message there can be, a query with much behind it. Others close the connection.
     #[test]
     fn a_message_of_64_kibibytes_is_read_to_its_end() {
+        if !ours() {
+            return;
+        }
         let mut tcp = Subject::get().tcp();
         let mut long = query("gslb.test", SOA).bytes();
         long.resize(65_535, 0);
         tcp.send(&framed(&long));
-        tcp.send(&framed(&query("gslb.test", SOA).id(2).bytes()));
-        let mut reply = tcp.receive().expect("a reply");
-        if reply.id() != 2 {
-            // Knot and we call it a format error, NSD passes over the rest.
-            Subject::get().expect(reply.rcode(), 1, &[0]);
-            reply = tcp.receive().expect("another reply");
-        }
-        assert_eq!((reply.id(), reply.counts()[1]), (2, 1));
+        assert_eq!(tcp.receive().expect("a reply").rcode(), 1);
+        assert_eq!(tcp.ask(&query("gslb.test", SOA).id(2)).id(), 2);
     }
 
     /// Faults I-24. Others close the connection.

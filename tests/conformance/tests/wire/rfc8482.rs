@@ -17,7 +17,10 @@ mod section_4 {
             let mut types: Vec<_> = reply.message.answers.iter().map(|record| record.record_type()).collect();
             types.dedup();
             assert_eq!(types.len(), 1, "{name}: {:?}", reply.answers());
-            assert!(reply.bytes.len() < 3 * packet.bytes().len(), "{name}: {} octets", reply.bytes.len());
+            // Knot gives the name servers with their addresses.
+            if Subject::get().is_ours() {
+                assert!(reply.bytes.len() < 3 * packet.bytes().len(), "{name}: {} octets", reply.bytes.len());
+            }
         }
     }
 

@@ -12,7 +12,13 @@ mod section_3_1 {
         for rtype in (1..128).filter(|&rtype| rtype != 41).chain([ANY, 256, 257, 258, 32_769, 65_535]) {
             let reply = udp.ask(&query("v4only.gslb.test", rtype));
             assert_eq!((reply.rcode(), reply.is_authoritative()), (0, true), "TYPE{rtype}");
-            assert_eq!(reply.counts()[1] + reply.counts()[2], 1.max(reply.counts()[1]), "TYPE{rtype}");
+            let [_, answers, authorities, _] = reply.counts();
+            // NSD adds the name servers to an answer.
+            Subject::get().expect(
+                (answers > 0, authorities),
+                (answers > 0, u16::from(answers == 0)),
+                &[(true, 2)],
+            );
         }
     }
 }
@@ -58,8 +64,15 @@ mod section_8 {
     #[test]
     fn an_unknown_opcode_is_not_implemented() {
         for flags in [0, 0x07f0] {
-            let reply = ask(&Packet::new().flags(flags).opcode(15));
-            assert_eq!((reply.rcode(), reply.flags() & 0x7ff0), (NOTIMP, 15 << 11));
+            let packet = Packet::new().flags(flags).opcode(15);
+            if Subject::get().is_ours() {
+                let reply = ask(&packet);
+                assert_eq!((reply.rcode(), reply.flags() & 0x7ff0), (NOTIMP, 15 << 11));
+            } else {
+                // NSD closes a TCP connection with a header alone; others copy flags.
+                let reply = Subject::get().ask(&packet);
+                assert_eq!((reply.rcode(), reply.flags() & 0x7800), (NOTIMP, 15 << 11));
+            }
         }
     }
 
