@@ -135,6 +135,13 @@ impl RttTable {
         self.rows.is_empty()
     }
 
+    /// Makes the row of an LDNS that is new to this node at `now`, and asked somebody in the group at `seen`, before that
+    /// perhaps. A row that is there stays.
+    pub fn admitted(&self, ldns: Ldns, now: Timestamp, seen: Timestamp) {
+        let mut row = self.rows.entry(ldns).or_insert_with(|| Row::new(self.sites, now));
+        row.last_seen = seconds(seen);
+    }
+
     /// Notes that an LDNS asked at `seen`, making its row if there is none. Returns whether the row is new.
     pub fn sighted(&self, ldns: Ldns, seen: Timestamp) -> bool {
         let mut new = false;
@@ -145,6 +152,11 @@ impl RttTable {
         });
         row.last_seen = row.last_seen.max(seconds(seen));
         new
+    }
+
+    /// Every LDNS that has a row. Walks the whole table and copies its keys: for the start of a node task only.
+    pub fn keys(&self) -> Vec<Ldns> {
+        self.rows.iter().map(|row| *row.key()).collect()
     }
 
     /// Writes a cell. Does nothing if the LDNS has no row or the site no column.
@@ -257,6 +269,17 @@ mod tests {
         let later = Confirmed { since: at(110), last_word: at(500) };
         assert_eq!(cell.current(at(510), max, Some(same)), known(27));
         assert_eq!(cell.current(at(510), max, Some(later)), Reach::Pending);
+    }
+
+    /// The age of a query that a peer speaks of is the query's, not that of the row (behaviour 3: last-seen ages travel).
+    #[test]
+    fn a_row_made_on_a_peers_word_is_new_and_its_query_is_not() {
+        let t = RttTable::new(2, 1);
+        t.admitted(ldns(1), at(100), at(30));
+        let row = t.row(ldns(1)).unwrap();
+        assert_eq!((row.first_seen(), row.last_seen()), (at(100), at(30)));
+        t.sighted(ldns(1), at(110));
+        assert_eq!(t.row(ldns(1)).unwrap().last_seen(), at(110));
     }
 
     #[test]

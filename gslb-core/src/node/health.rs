@@ -10,6 +10,7 @@
 //! disabled in the configuration: Disabled, whatever anybody says
 //! ```
 
+use crate::published::ServiceView;
 use config::Config;
 use gslb_types::{NodeId, Rtt, ServiceState, SiteIndex, Timers, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,17 @@ impl Health {
         health
     }
 
+    /// Takes over what the node task before this one had published of the same configuration.
+    pub(crate) fn resume(&mut self, views: &[ServiceView]) {
+        for (judged, view) in self.services.iter_mut().zip(views) {
+            judged.state = view.state;
+            judged.since = view.since;
+            judged.reason.clone_from(&view.reason);
+            judged.last_good = view.last_good;
+            judged.response_time = view.response_time;
+        }
+    }
+
     /// All services, by index.
     pub(crate) fn services(&self) -> &[Judged] {
         &self.services
@@ -125,10 +137,13 @@ impl Health {
         if !of_its_site || site == self.config.this_site() {
             return;
         }
-        judged.response_time = response_time;
-        // A node that has just started and is learning does not take back what was said before (behaviour 4).
+        // A node that has just started and is learning does not take back what was said before (behaviour 4), nor what
+        // another node of its site measured.
         if state != ServiceState::Learning || !judged.said.contains_key(peer) {
             judged.said.insert(peer.clone(), state);
+        }
+        if state != ServiceState::Learning || response_time.is_some() {
+            judged.response_time = response_time;
         }
         let heard = self.heard.get(site.get());
         let said =
@@ -184,15 +199,20 @@ impl Health {
         self.changes.push(Change { service, from, to: state, reason: reason.to_owned() });
     }
 
-    /// Remembers, for each virtual server with a service up, which of its services are.
+    /// Remembers, for each virtual server with a service up, which of its services are. Each address family for itself, as
+    /// a query is for one of them.
     fn note_last_good(&mut self) {
         for vserver in &self.config.vservers {
-            let bound = || vserver.bindings.iter().map(|b| b.service);
-            let is_up = |s: &Judged| s.state == ServiceState::Up;
-            if bound().any(|s| self.services.get(s).is_some_and(is_up)) {
-                for service in bound() {
-                    if let Some(judged) = self.services.get_mut(service) {
-                        judged.last_good = is_up(judged);
+            for v6 in [false, true] {
+                let of_family =
+                    |s: &usize| self.config.services.get(*s).is_some_and(|s| s.address.is_ipv6() == v6);
+                let bound = || vserver.bindings.iter().map(|b| b.service).filter(of_family);
+                let is_up = |s: &Judged| s.state == ServiceState::Up;
+                if bound().any(|s| self.services.get(s).is_some_and(is_up)) {
+                    for service in bound() {
+                        if let Some(judged) = self.services.get_mut(service) {
+                            judged.last_good = is_up(judged);
+                        }
                     }
                 }
             }
@@ -213,12 +233,13 @@ impl Judged {
     }
 }
 
-/// One node that sees a service up is enough: the others may be cut off from it.
+/// One node that sees a service up is enough: the others may be cut off from it. A node that has not checked it yet says
+/// nothing against one that has.
 fn best(said: impl Iterator<Item = ServiceState>) -> Option<ServiceState> {
     let rank = |state: &ServiceState| match state {
         ServiceState::Up => 3,
-        ServiceState::Learning => 2,
-        ServiceState::Down => 1,
+        ServiceState::Down => 2,
+        ServiceState::Learning => 1,
         ServiceState::Disabled => 0,
     };
     said.max_by_key(rank)
@@ -273,6 +294,12 @@ site = "b"
 address = "192.0.2.21"
 port = 80
 enabled = false
+[[services]]
+name = "a6"
+site = "a"
+address = "2001:db8::10"
+port = 80
+monitors = ["web"]
 [[zones]]
 name = "gslb.test"
 records = '''
@@ -282,7 +309,7 @@ ns1 A 198.18.1.1
 '''
 [[vservers]]
 name = "www"
-services = ["a1", "b1"]
+services = ["a1", "b1", "a6"]
 [[domains]]
 name = "www.gslb.test"
 vserver = "www"
@@ -290,6 +317,7 @@ vserver = "www"
     const A1: usize = 0;
     const B1: usize = 2;
     const OFF: usize = 3;
+    const A6: usize = 4;
 
     fn health() -> Health {
         let mut read = |_: &Path| Ok(GROUP.as_bytes().to_vec());
@@ -324,7 +352,7 @@ vserver = "www"
 
     #[test]
     fn at_the_start_nothing_is_taken_for_up_but_what_nobody_checks() {
-        assert_eq!(health().states(), [Learning, Up, Learning, Disabled]);
+        assert_eq!(health().states(), [Learning, Up, Learning, Disabled, Learning]);
     }
 
     #[test]
@@ -409,6 +437,30 @@ vserver = "www"
         let mut h = health();
         h.handle_timeout(at(15));
         assert_eq!(h.services[B1].state, Down);
+    }
+
+    /// Behaviour 4: a node that has just been started and has not checked anything yet knows less than its neighbour.
+    #[test]
+    fn a_node_that_learns_does_not_outvote_one_that_has_checked() {
+        let mut h = health();
+        h.peer_up(site_b(), &node("b/1"));
+        h.peer_up(site_b(), &node("b/2"));
+        h.peer_said(at(1), &node("b/1"), B1, Down, Some(Rtt::from_micros(7)));
+        assert_eq!(h.says(2, "b/2", Learning), Down);
+        assert_eq!(h.services[B1].response_time, Some(Rtt::from_micros(7)));
+    }
+
+    /// Behaviour 6, `last_good`: the IPv6 service that is up says nothing about which IPv4 service was last.
+    #[test]
+    fn each_address_family_remembers_who_was_up_last() {
+        let mut h = health();
+        h.peer_up(site_b(), &node("b/1"));
+        h.own_verdict(at(1), A1, Up, "passed");
+        h.says(1, "b/1", Down);
+        h.own_verdict(at(2), A6, Up, "passed");
+        h.own_verdict(at(3), A1, Down, "refused");
+        let last_good = [A1, B1, A6].map(|service| h.services[service].last_good);
+        assert_eq!(last_good, [true, false, true]);
     }
 
     #[test]

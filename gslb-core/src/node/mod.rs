@@ -13,6 +13,7 @@
 mod health;
 mod own_column;
 mod publish;
+mod resume;
 mod settings;
 mod sites;
 
@@ -122,8 +123,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that starts now and publishes into `shared`. The table of `shared` may hold rows of a node task that failed;
-    /// they stay, and age.
+    /// A node that starts now and publishes into `shared`. What a node task that failed has left there is taken over.
     pub fn new(config: Arc<Config>, shared: Arc<Shared>, birth: &Birth, now: Timestamp) -> Self {
         let me = config.this_node().id.clone();
         let names = config.sites.iter().enumerate();
@@ -145,6 +145,8 @@ impl Node {
             shared,
         };
         node.monitors.set_bindings(now, settings::monitored(&node.config));
+        node.settle(now);
+        node.resume(now);
         node.settle(now);
         node.publish(now);
         node
@@ -267,7 +269,8 @@ impl Node {
             prober::Output::Send(request) => self.outputs.push_back(Output::Probe(request)),
             prober::Output::Admitted { ldns, .. } => {
                 self.own.admitted(ldns);
-                self.shared.rtts.sighted(ldns, now);
+                let seen = self.prober.entry(ldns).map_or(now, |entry| entry.last_seen);
+                self.shared.rtts.admitted(ldns, now, seen);
             }
             prober::Output::Sample { ldns, rtt, kind } => {
                 match self.own.sample(now, ldns, rtt, kind, &self.shared.rtts) {

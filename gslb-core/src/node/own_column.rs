@@ -40,6 +40,13 @@ impl OwnColumn {
         self.entries.insert(ldns);
     }
 
+    /// There is a new entry whose row is older than this column: its value is looked after as if it were our own.
+    pub(crate) fn adopted(&mut self, now: Timestamp, ldns: Ldns, table: &RttTable) {
+        if table.row(ldns).is_some_and(|row| row.cell(self.site).reach() != Reach::Pending) {
+            self.review(now, ldns);
+        }
+    }
+
     /// An entry is gone.
     pub(crate) fn removed(&mut self, ldns: Ldns) {
         self.entries.remove(&ldns);

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(crate) struct Sites {
     peers: BTreeMap<NodeId, Session>,
+    /// By site: what the sessions of a node task that failed had confirmed. It stands until a session confirms more.
+    before: Vec<Option<Confirmed>>,
 }
 
 #[derive(Clone, Copy)]
@@ -24,6 +26,11 @@ struct Session {
 }
 
 impl Sites {
+    /// Takes over what the node task before this one had published.
+    pub(crate) fn resume(&mut self, views: &[SiteView]) {
+        self.before = views.iter().map(|view| view.confirmed).collect();
+    }
+
     /// A session stands.
     pub(crate) fn peer_up(&mut self, now: Timestamp, site: SiteIndex, peer: &NodeId) {
         let confirmed = self.peers.get(peer).and_then(|s| s.confirmed);
@@ -62,24 +69,93 @@ impl Sites {
         }
     }
 
-    /// All sites of the configuration. Of several nodes in a site the one heard last speaks for it, and the oldest session
-    /// says since when: its column is one.
+    /// All sites of the configuration.
     pub(crate) fn views(&self, config: &Config, statuses: &[PeerStatus]) -> Vec<SiteView> {
         let is_up = |peer: &NodeId| statuses.iter().any(|s| s.peer == *peer && s.state == PeerState::Up);
         (0..config.sites.len())
             .filter_map(SiteIndex::new)
             .map(|site| {
-                let here = || self.peers.iter().filter(move |(_, session)| session.site == site);
-                let confirmations = || here().filter_map(|(_, session)| session.confirmed);
-                let confirmed = confirmations().map(|c| c.since).min().and_then(|since| {
-                    Some(Confirmed { since, last_word: confirmations().map(|c| c.last_word).max()? })
-                });
+                let mut here = self.peers.iter().filter(|(_, session)| session.site == site);
                 let own = site == config.this_site();
                 SiteView {
-                    connected: own || here().any(|(peer, _)| is_up(peer)),
-                    confirmed: confirmed.filter(|_| !own),
+                    connected: own || here.any(|(peer, _)| is_up(peer)),
+                    confirmed: self.confirmed(site).filter(|_| !own),
                 }
             })
             .collect()
+    }
+
+    /// What confirms a site's column. Of several nodes the one heard last speaks for it, and the oldest session that stands
+    /// says since when: its column is one. A session that is gone counts only while none stands.
+    fn confirmed(&self, site: SiteIndex) -> Option<Confirmed> {
+        let of = |synced: bool| {
+            let here = self.peers.values().filter(move |s| s.site == site && (s.is_synced || !synced));
+            let mut all = here.filter_map(|session| session.confirmed);
+            let first = all.next()?;
+            Some(all.fold(first, |a, b| Confirmed {
+                since: a.since.min(b.since),
+                last_word: a.last_word.max(b.last_word),
+            }))
+        };
+        of(true).or_else(|| of(false)).or_else(|| *self.before.get(site.get())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(s: u64) -> Timestamp {
+        Timestamp::from_micros(s * 1_000_000)
+    }
+
+    fn site() -> SiteIndex {
+        SiteIndex::new(1).unwrap()
+    }
+
+    impl Sites {
+        /// A session that began at `since` has told all, and its last word came at `last_word`.
+        fn told(&mut self, peer: &str, since: u64, last_word: u64) {
+            let peer: NodeId = peer.parse().unwrap();
+            self.peer_up(at(since), site(), &peer);
+            self.synced(at(last_word), &peer);
+        }
+
+        fn confirms(&self) -> Option<(Timestamp, Timestamp)> {
+            self.confirmed(site()).map(|c| (c.since, c.last_word))
+        }
+    }
+
+    #[test]
+    fn the_oldest_session_that_stands_says_since_when() {
+        let mut sites = Sites::default();
+        assert_eq!(sites.confirms(), None);
+        sites.told("b/1", 10, 50);
+        sites.told("b/2", 20, 60);
+        assert_eq!(sites.confirms(), Some((at(10), at(60))));
+    }
+
+    /// Faults I-46: a node that is gone for ever must not keep alive what another one said before it was restarted.
+    #[test]
+    fn a_session_that_is_gone_confirms_nothing_of_one_that_stands() {
+        let mut sites = Sites::default();
+        sites.told("b/2", 10, 60);
+        sites.peer_down(&"b/2".parse().unwrap());
+        assert_eq!(sites.confirms(), Some((at(10), at(60))));
+        sites.told("b/1", 500, 510);
+        assert_eq!(sites.confirms(), Some((at(500), at(510))));
+    }
+
+    #[test]
+    fn what_was_confirmed_before_the_task_failed_stands_until_a_session_confirms_more() {
+        let mut sites = Sites::default();
+        let before = Some(Confirmed { since: at(10), last_word: at(60) });
+        sites.resume(&[
+            SiteView { connected: true, confirmed: None },
+            SiteView { connected: true, confirmed: before },
+        ]);
+        assert_eq!(sites.confirmed(site()), before);
+        sites.told("b/1", 70, 71);
+        assert_eq!(sites.confirms(), Some((at(70), at(71))));
     }
 }
