@@ -419,12 +419,12 @@ struct Told<'a> {
 
 impl Values for Told<'_> {
     fn known(&self, ldns: Ldns) -> Option<KnownLdns> {
-        let entry = self.prober.entry(ldns)?;
+        let (address, seen) = self.prober.asker(self.now, ldns)?;
         let cell = self.shared.rtts.row(ldns)?.cell(self.site);
         Some(KnownLdns {
             ldns,
-            address: entry.address,
-            seen: self.now.since(entry.last_seen),
+            address,
+            seen,
             reach: cell.reach(),
             kind: cell.kind(),
             age: self.now.since(cell.confirmed()),

@@ -57,6 +57,13 @@ impl Prober {
         })
     }
 
+    /// The most recent asker of an entry, and how long ago it asked; a query from before this node's start keeps its age, for
+    /// peers to whom it is told.
+    pub fn asker(&self, now: Timestamp, ldns: Ldns) -> Option<(IpAddr, Duration)> {
+        let entry = self.table.get(self.table.find(ldns)?)?;
+        Some((entry.address, Seen::before(now, Duration::ZERO).since(entry.seen)))
+    }
+
     /// All entries with the address that is probed and the age of its last query, for a peer that connects. Walks the
     /// whole table.
     pub fn sightings(&self, now: Timestamp) -> impl Iterator<Item = (Ldns, IpAddr, Duration)> + '_ {

@@ -51,6 +51,16 @@ fn an_ldns_is_removed_when_nobody_has_heard_it_for_the_idle_timeout() {
     assert_eq!((bench.sent.len(), bench.prober.poll_timeout()), (sent, None), "probing stops");
 }
 
+/// Behaviour 3: probing ends everywhere together, so a node that has just started must not make old queries young.
+#[test]
+fn a_query_from_before_our_start_is_told_with_its_age() {
+    let mut bench = Bench::new(Settings::default());
+    bench.sees_aged(ip(A), secs(100), Origin::Peer);
+    bench.run(at(7000));
+    assert_eq!(bench.prober.asker(at(7000), ldns(A)), Some((ip(A), secs(107))));
+    assert_eq!(bench.prober.asker(at(7000), ldns("192.0.2.77")), None);
+}
+
 #[test]
 fn a_query_heard_by_a_peer_keeps_an_ldns_as_well() {
     let mut bench = Bench::with(A, pings(20));
