@@ -1,7 +1,7 @@
 //! What must hold once everything is mended and quiet.
 
 use crate::witness::Invariant;
-use crate::world::{Answer, HostIndex, World};
+use crate::world::{Answer, Host, HostIndex, World};
 use gslb_core::PeerState;
 use gslb_types::{AllDown, Ldns, Reach, ServiceState, SiteIndex};
 use hickory_proto::op::ResponseCode;
@@ -29,86 +29,90 @@ impl World {
     /// Checks that all nodes have sessions, know the same, answer alike, and as the truth would have it. `active` are the
     /// LDNS that go on asking.
     pub fn check_agreement(&mut self, active: &[IpAddr]) {
-        let checks = [World::sessions, World::tables, World::health];
-        for check in checks {
-            if let Err(what) = check(self, active) {
-                return self.violated(Invariant::Agreement, what);
-            }
+        let wrong = self
+            .sessions()
+            .or_else(|| self.entries_differ(active))
+            .or_else(|| self.tables_differ())
+            .or_else(|| self.health());
+        if let Some(what) = wrong {
+            return self.violated(Invariant::Agreement, what);
         }
         for ldns in active {
             self.check_answers(*ldns);
         }
     }
 
-    fn sessions(&self, _: &[IpAddr]) -> Result<(), String> {
+    fn sessions(&self) -> Option<String> {
         for (n, host) in self.hosts().iter().enumerate() {
-            let Some(published) = host.published() else { return Err(format!("{} does not run", host.id())) };
+            let Some(published) = host.published() else {
+                return Some(format!("{} does not run", host.id()));
+            };
             for peer in &published.peers {
                 let other = self.hosts().iter().position(|h| *h.id() == peer.peer).unwrap_or(n);
                 let connections = self.connections(n, other);
                 if peer.state != PeerState::Up || connections != 1 {
-                    return Err(format!(
-                        "{} sees {} {:?} ({}), {connections} connections",
-                        host.id(),
-                        peer.peer,
-                        peer.state,
-                        peer.reason
-                    ));
+                    let (id, peer, state, reason) = (host.id(), &peer.peer, peer.state, &peer.reason);
+                    return Some(format!("{id} sees {peer} {state:?} ({reason}), {connections} connections"));
                 }
                 if (peer.violations, peer.unknown, peer.outbox) != (0, 0, 0) {
-                    return Err(format!("{} counts against {}: {peer:?}", host.id(), peer.peer));
+                    return Some(format!("{} counts against {}: {peer:?}", host.id(), peer.peer));
                 }
             }
         }
-        Ok(())
+        None
     }
 
-    fn tables(&self, active: &[IpAddr]) -> Result<(), String> {
+    /// Whether some node has other entries than those of the LDNS that go on asking.
+    fn entries_differ(&self, active: &[IpAddr]) -> Option<String> {
         let masks = self.hosts().first().map(|h| h.config().ldns.masks).unwrap_or_default();
         let expected: BTreeSet<Ldns> = active.iter().map(|a| Ldns::of(*a, masks)).collect();
-        for reader in self.hosts() {
-            let Some(shared) = reader.shared() else { continue };
-            let rows: BTreeSet<Ldns> =
-                shared.rtts.page(None, usize::MAX).into_iter().map(|(ldns, _)| ldns).collect();
-            if rows != expected {
-                let (more, less) = (rows.difference(&expected), expected.difference(&rows));
-                let (more, less): (Vec<_>, Vec<_>) = (more.collect(), less.collect());
-                return Err(format!("{} knows {more:?} and not {less:?}", reader.id()));
-            }
-            for teller in self.hosts() {
-                for ldns in &rows {
-                    let column = |host: &crate::Host| {
-                        Some(host.shared()?.rtts.row(*ldns)?.cell(teller.site()).reach())
-                    };
-                    let (told, read) = (column(teller), column(reader));
-                    if told != read {
-                        let (t, r) = (teller.id(), reader.id());
-                        return Err(format!(
-                            "{t} advertises {told:?} of {ldns}, and {r} takes it for {read:?}"
-                        ));
-                    }
-                }
-            }
-        }
-        Ok(())
+        self.hosts().iter().find_map(|host| {
+            let entries = entries(host);
+            let more: Vec<_> = entries.difference(&expected).collect();
+            let less: Vec<_> = expected.difference(&entries).collect();
+            (entries != expected).then(|| format!("{} knows {more:?} and not {less:?}", host.id()))
+        })
     }
 
-    fn health(&self, _: &[IpAddr]) -> Result<(), String> {
-        for host in self.hosts() {
-            let Some(published) = host.published() else { continue };
-            for (n, view) in published.services.iter().enumerate() {
-                let truth = if self.is_service_up(n) { ServiceState::Up } else { ServiceState::Down };
-                if view.state != truth {
-                    return Err(format!(
-                        "{} takes service {n} for {} ({}), and it is {truth}",
-                        host.id(),
-                        view.state,
-                        view.reason
-                    ));
+    /// How the tables of two nodes differ, if they do: in their entries, or in what a site advertises and another takes it for.
+    pub fn tables_differ(&self) -> Option<String> {
+        for (teller, reader) in
+            self.hosts().iter().flat_map(|teller| self.hosts().iter().map(move |reader| (teller, reader)))
+        {
+            let (told, known) = (entries(teller), entries(reader));
+            if told != known {
+                return Some(format!("{} knows {told:?}, and {} {known:?}", teller.id(), reader.id()));
+            }
+            for ldns in &known {
+                let (told, read) = (self.column(teller, teller, *ldns), self.column(reader, teller, *ldns));
+                if told != read {
+                    let (t, r) = (teller.id(), reader.id());
+                    return Some(format!("{t} advertises {told:?} of {ldns}, and {r} takes it for {read:?}"));
                 }
             }
         }
-        Ok(())
+        None
+    }
+
+    /// What a host has in the column of another, as decisions take it. Unreachable is said again once a minute only, so
+    /// whether it has aged is left out.
+    fn column(&self, host: &Host, of: &Host, ldns: Ldns) -> Option<Reach> {
+        let cell = host.shared()?.rtts.row(ldns)?.cell(of.site());
+        let confirmed = host.published()?.sites.get(of.site().get())?.confirmed;
+        let counts = cell.current(host.local(self.now())?, host.config().mep.max_age, confirmed);
+        Some(if cell.reach() == Reach::Unreachable { Reach::Unreachable } else { counts })
+    }
+
+    fn health(&self) -> Option<String> {
+        self.hosts().iter().find_map(|host| {
+            let published = host.published()?;
+            published.services.iter().enumerate().find_map(|(n, view)| {
+                let truth = if self.is_service_up(n) { ServiceState::Up } else { ServiceState::Down };
+                let (id, state, reason) = (host.id(), view.state, &view.reason);
+                (state != truth)
+                    .then(|| format!("{id} takes service {n} for {state} ({reason}), and it is {truth}"))
+            })
+        })
     }
 
     fn check_answers(&mut self, ldns: IpAddr) {
@@ -176,4 +180,9 @@ impl World {
             )
         })
     }
+}
+
+fn entries(host: &Host) -> BTreeSet<Ldns> {
+    let page = host.shared().map(|shared| shared.rtts.page(None, usize::MAX));
+    page.into_iter().flatten().map(|(ldns, _)| ldns).collect()
 }

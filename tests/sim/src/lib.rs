@@ -13,7 +13,9 @@ mod agreement;
 mod chance;
 mod group;
 mod log;
+pub mod scenario;
 pub mod storm;
+pub mod trace;
 mod witness;
 mod world;
 
