@@ -4,6 +4,20 @@ use super::zones::{refused, zone_file};
 use super::{SMALL, folder};
 
 #[test]
+fn the_mailbox_of_a_zone_is_no_mail_address() {
+    let soa = |mailbox: &str| super::with("SOA ns1 hostmaster", &format!("SOA ns1 {mailbox}"));
+    let at = |mailbox| folder(&soa(mailbox)).errors();
+    let first = "14:13: zones[0].records: ";
+    assert_eq!(
+        at("john.doe@gslb.test"),
+        [format!("{first}'john.doe@gslb.test' is a mail address, write 'john\\.doe.gslb.test.'")]
+    );
+    for right in ["@", "john\\.doe.gslb.test.", "a\\@b", "\"a@b\""] {
+        assert_eq!(at(right), [] as [String; 0], "{right}");
+    }
+}
+
+#[test]
 fn a_zone_begins_with_one_soa_and_has_name_servers() {
     assert_eq!(
         zone_file("").with("z/gslb", "a A 192.0.2.1\n").errors(),

@@ -117,6 +117,17 @@ fn blamed(error: &str, words: &Words<'_>, first: usize) -> Refusal {
     }
 }
 
+/// The mailbox of an SOA record is a domain name: its first dot stands for the "@" (RFC 1035 section 3.3.13).
+fn is_no_mail_address(word: &str) -> Result<(), String> {
+    match word.split_once('@') {
+        Some((user, host)) if !user.is_empty() && !word.contains(['\\', '"']) => {
+            let (user, host) = (user.replace('.', "\\."), host.trim_end_matches('.'));
+            Err(format!("'{word}' is a mail address, write '{user}.{host}.'"))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// The entry as text, and which word stands in each line after the first.
 fn laid_out(
     rtype: Rtype,
@@ -135,6 +146,9 @@ fn laid_out(
             lines.push(index);
         }
         end = Some(span.end);
+        if rtype == Rtype::SOA && index == first + 1 {
+            is_no_mail_address(word).map_err(|e| (words.span(index), e))?;
+        }
         if rtype == Rtype::SOA && index >= first + 3 {
             let bad = || format!("'{word}' is no time, as in '300' or '1h30m'");
             let seconds = dname::master_seconds(word).ok_or_else(|| (span, bad()))?;
