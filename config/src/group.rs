@@ -131,9 +131,8 @@ pub(crate) fn me(nodes: &Named<(Node, Overrides)>, top: &Table<'_>, given: Optio
     me
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 enum Kind {
-    #[default]
     Ping,
     Tcp,
     Http,
@@ -165,7 +164,8 @@ pub(crate) fn monitors(tables: &[Table<'_>]) -> Named<Monitor> {
 }
 
 fn monitor_kind(t: &Table<'_>) -> MonitorKind {
-    let kind = t.word("kind", &KINDS);
+    // What belongs to a kind can be said only of one that is known.
+    let Some(kind) = t.item("kind").and_then(|i| i.word(&KINDS)) else { return MonitorKind::Ping };
     if !matches!(kind, Kind::Http) {
         for key in ["path", "host", "expect"].into_iter().filter(|key| t.gives(key)) {
             t.refuse(key, "only for kind = \"http\"");
@@ -205,7 +205,7 @@ pub(crate) fn services(
 ) -> Named<Service> {
     let mut services = Named::new("service");
     let mut taken: BTreeMap<SocketAddr, String> = BTreeMap::new();
-    for t in tables {
+    for (i, t) in tables.iter().enumerate() {
         let name = t.parsed("name", ServiceName::new);
         let site = t.item("site").and_then(|i| sites.names.find(&i));
         let address = t.parsed("address", service_address);
@@ -213,7 +213,8 @@ pub(crate) fn services(
         let watched = t.distinct("monitors", |i| monitors.names.find(i));
         let enabled = t.flag("enabled");
         let Some(name) = name else { continue };
-        services.names.give(name.as_str(), services.all.len(), t);
+        // Its own number even if one before it is left out: two must never look like one.
+        services.names.give(name.as_str(), i, t);
         let (Some(site), Some(address), Some(port)) = (site.and_then(SiteIndex::new), address, port) else {
             continue;
         };

@@ -58,7 +58,9 @@ fn assemble(
     let mep_table = table(&schema::MEP);
     let mep = settings::mep(&mep_table, &own);
     settings::mep_reaches(&mep_table, mep.listen, nodes.all.iter().map(|(n, _)| (n.id.clone(), n.mep)));
-    let probe = settings::probe(&table(&schema::PROBE), &own);
+    let probe_table = table(&schema::PROBE);
+    let probe = settings::probe(&probe_table, &own);
+    settings::rtts_outlive_a_lost_round(&probe_table, &mep_table, probe.interval, mep.max_age);
     let ldns = settings::ldns(&table(&schema::LDNS));
 
     let monitors = group::monitors(&entries(&schema::MONITOR));

@@ -6,7 +6,7 @@ use crate::model::{Admin, Dns, DnsTls, LdnsTable, Mep, Probe};
 use crate::reader::{Item, Table};
 use crate::schema::DNS_TLS;
 use crate::units;
-use gslb_types::{LdnsMasks, NodeId, ProbeKind};
+use gslb_types::{LdnsMasks, NodeId, ProbeKind, SiteName};
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -28,10 +28,8 @@ pub(crate) const PROBE_KINDS: [(&str, ProbeKind); 3] = [
 
 /// The group's name and its RTT tolerance.
 pub(crate) fn group(t: &Table<'_>) -> (String, Duration) {
-    let name = t.text("name").unwrap_or_default();
-    if name.is_empty() || name.len() > 63 {
-        t.refuse("name", "must have 1 to 63 bytes");
-    }
+    // It stands in certificates beside the names of sites, so the same rule holds for it.
+    let name = t.parsed("name", SiteName::new).map(String::from).unwrap_or_default();
     (name, t.duration("rtt_tolerance", MS..=100 * MS))
 }
 
@@ -134,6 +132,27 @@ pub(crate) fn probe(t: &Table<'_>, own: &Overrides) -> Probe {
     t.must_be_less("timeout", "interval");
     prefix_has_enough(t, &probe);
     probe
+}
+
+/// Refuses an interval so long that an RTT is too old to count before the next round has confirmed it: one lost round
+/// changes nothing (behaviour 3), so it has to outlive two.
+pub(crate) fn rtts_outlive_a_lost_round(
+    probe: &Table<'_>,
+    mep: &Table<'_>,
+    interval: Duration,
+    max_age: Duration,
+) {
+    if interval.saturating_mul(2) < max_age {
+        return;
+    }
+    let (interval, max_age) = (units::show(interval), units::show(max_age));
+    let why = format!(
+        "interval of [probe] ({interval}) must be less than half of max_age of [mep] ({max_age}): else RTTs are forgotten between two rounds"
+    );
+    match probe.gives("interval") {
+        true => probe.refuse("interval", why),
+        false => mep.refuse("max_age", why),
+    }
 }
 
 /// Refuses a `per_prefix` that starves a single LDNS whose kinds all time out.

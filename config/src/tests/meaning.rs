@@ -55,6 +55,16 @@ fn names_are_well_formed() {
     );
 }
 
+/// What `check` calls fine, `run` takes: the group's name stands in certificates.
+#[test]
+fn the_name_of_a_group_is_one_that_certificates_can_hold() {
+    let expected =
+        "'My Group' may hold only a-z, 0-9, '-' and '_', and must start and end with a letter or digit";
+    refused(&and("[group]\nname = \"My Group\"\n"), &[&format!("33:8: group.name: {expected}")]);
+    refused(&and("[group]\nname = \"\"\n"), &["33:8: group.name: a name must not be empty"]);
+    refused(&and("[group]\nname = \"prod-1\"\n"), &[]);
+}
+
 #[test]
 fn references_name_something() {
     refused(
@@ -87,6 +97,19 @@ fn a_virtual_server_has_services_each_once() {
     refused(
         &with("services = [\"web\"]", "services = [\"web\", { service = \"web\", weight = 2 }]"),
         &["27:20: vservers[0].services[1]: is bound twice; raise its weight instead"],
+    );
+}
+
+/// One mistake, one message: a service that is left out for its own error is not taken for another one.
+#[test]
+fn a_service_that_is_wrong_is_not_taken_for_the_next_one() {
+    let two =
+        with("services = [\"web\"]", "services = [\"web\", \"web2\"]").replace("198.18.1.80", "web.test");
+    refused(
+        &format!(
+            "{two}[[services]]\nname = \"web2\"\nsite = \"fra\"\naddress = \"198.18.1.81\"\nport = 80\n"
+        ),
+        &["22:11: services[0].address: 'web.test' is no IPv4 or IPv6 address"],
     );
 }
 
@@ -188,6 +211,22 @@ fn a_timeout_is_less_than_its_interval() {
 }
 
 #[test]
+fn rtts_outlive_a_lost_round() {
+    let why = "must be less than half of max_age of [mep]";
+    let end = "else RTTs are forgotten between two rounds";
+    refused(
+        &and("[probe]\ninterval = \"30s\"\n"),
+        &[&format!("33:12: probe.interval: interval of [probe] (30s) {why} (1m): {end}")],
+    );
+    refused(
+        &and("[mep]\nmax_age = \"10s\"\n"),
+        &[&format!("33:11: mep.max_age: interval of [probe] (5s) {why} (10s): {end}")],
+    );
+    refused(&and("[probe]\ninterval = \"29s\"\n"), &[]);
+    refused(&and("[mep]\nmax_age = \"11s\"\n"), &[]);
+}
+
+#[test]
 fn a_prefix_has_probes_enough_for_one_ldns() {
     refused(
         &and("[probe]\ninterval = \"1s\"\ntimeout = \"500ms\"\n"),
@@ -246,6 +285,10 @@ fn http_settings_are_for_http_and_can_not_smuggle_lines() {
             "35:8: monitors[0].path: only for kind = \"http\"",
             "36:10: monitors[0].expect: only for kind = \"http\"",
         ],
+    );
+    refused(
+        &monitor("kind = \"https\"\npath = \"/\""),
+        &["34:8: monitors[0].kind: 'https' is not known here, did you mean 'http'?"],
     );
     refused(
         &monitor("kind = \"http\"\npath = \"/a\\r\\nX: y\"\nhost = \"a\\nb\"\nexpect = [200, 700]"),

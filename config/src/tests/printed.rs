@@ -67,7 +67,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     let monitors = prop::collection::vec((durations(100, 9000), 1u32..9, http), 0..3);
     let service = (any::<Index>(), any::<bool>(), prop::collection::vec(any::<Index>(), 0..2), any::<bool>());
     let node =
-        (1usize..33, any::<Index>(), durations(1, 100), kinds, durations(2000, 60_000), durations(10, 1999));
+        (1usize..33, any::<Index>(), durations(1, 100), kinds, durations(2000, 29_999), durations(10, 1999));
     let numbers = (
         (8u8..=32, 16u8..=128),
         512u16..=1400,
