@@ -1,5 +1,6 @@
 //! Packets nobody would send on purpose, against the running process (bars R1, R3): no reply that a resolver would not
 //! understand, nobody else's query unanswered, no memory kept.
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use conformance::fixture::Setup;
 use conformance::mutate::Mutator;

@@ -1,6 +1,8 @@
 //! DNS over TLS (RFC 7858), asked by a client of rustls, and by kdig where it is installed.
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use conformance::fixture::Setup;
+use conformance::mutate::Mutator;
 use conformance::packet::{Packet, query, rtype::A, rtype::SOA};
 use conformance::{Node, PATIENCE, Reply, framed, next_message, ours};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -11,6 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 /// A node with DNS over TLS on an address of its own, and the certificate it shows.
 struct TlsNode {
@@ -144,4 +147,26 @@ fn kdig_gets_an_answer() {
         .output()
         .expect("kdig");
     assert_eq!(String::from_utf8_lossy(&kdig.stdout).trim(), "192.0.2.4");
+}
+
+/// Threat T15: what comes out of the decryption is as hostile as over TCP.
+#[test]
+fn mutated_queries_end_no_more_than_their_own_connection() {
+    if !ours() {
+        return;
+    }
+    let server = start();
+    let mut mutator = Mutator::new(3);
+    for _ in 0..60 {
+        let mut tls = server.connect(&[b"dot"]);
+        tls.sock.set_read_timeout(Some(Duration::from_millis(20))).expect("a time-out");
+        let octets: Vec<u8> = (0..4).flat_map(|_| framed(&mutator.packet())).collect();
+        // The server may have closed by now, or keep silent.
+        let _ = tls.write_all(&octets);
+        while let Ok(Some(reply)) = next_message(&mut tls) {
+            Reply::of(reply);
+        }
+    }
+    assert_eq!(ask(&mut server.connect(&[b"dot"]), &query("gslb.test", SOA)).counts()[1], 1);
+    assert!(!server.node.log().contains("panick"), "{}", server.node.log());
 }

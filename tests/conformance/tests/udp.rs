@@ -1,4 +1,5 @@
 //! UDP as strangers use it: bursts, ports nobody has, packets that pretend to come from the server itself.
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use conformance::fixture::Setup;
 use conformance::packet::{Packet, query, rtype::A, rtype::SOA};
