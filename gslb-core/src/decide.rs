@@ -122,23 +122,16 @@ pub fn decide(
     turn: Turn,
     now: Timestamp,
 ) -> Decision {
-    let mut steps = Steps { took_turn: false, reasons: ArrayVec::new() };
-    let verdict = match published.config.vservers.get(vserver) {
-        Some(policy) => {
-            Deciding { index: vserver, policy, family, published, row, client, turn, now }.verdict(&mut steps)
-        }
-        None => Verdict::Empty,
-    };
-    Decision { verdict, took_turn: steps.took_turn, reasons: steps.reasons }
+    // Filled in where it stands: it is too large to be moved about for every query.
+    let mut decision = Decision { verdict: Verdict::Empty, took_turn: false, reasons: ArrayVec::new() };
+    if let Some(policy) = published.config.vservers.get(vserver) {
+        let deciding = Deciding { index: vserver, policy, family, published, row, client, turn, now };
+        decision.verdict = deciding.verdict(&mut decision);
+    }
+    decision
 }
 
-/// What the decision leaves behind beside its verdict.
-struct Steps {
-    took_turn: bool,
-    reasons: ArrayVec<Reason, MAX_REASONS>,
-}
-
-impl Steps {
+impl Decision {
     fn say(&mut self, reason: Reason) {
         // Full only if a step is said twice for a site; a missing line of explanation must not stop an answer.
         let _ = self.reasons.try_push(reason);
@@ -166,7 +159,7 @@ struct Deciding<'a> {
 }
 
 impl Deciding<'_> {
-    fn verdict(&self, steps: &mut Steps) -> Verdict {
+    fn verdict(&self, steps: &mut Decision) -> Verdict {
         let eligible = match self.eligible(steps) {
             Ok(eligible) => eligible,
             Err(verdict) => return verdict,
@@ -183,7 +176,7 @@ impl Deciding<'_> {
         self.published.candidates(self.index, self.family == Family::V6)
     }
 
-    fn eligible(&self, steps: &mut Steps) -> Result<Eligible, Verdict> {
+    fn eligible(&self, steps: &mut Decision) -> Result<Eligible, Verdict> {
         if self.candidates().next().is_none() {
             steps.say(Reason::NoServiceOfFamily);
             return Err(Verdict::Empty);
@@ -201,7 +194,7 @@ impl Deciding<'_> {
         self.all_down(steps)
     }
 
-    fn all_down(&self, steps: &mut Steps) -> Result<Eligible, Verdict> {
+    fn all_down(&self, steps: &mut Decision) -> Result<Eligible, Verdict> {
         let any = |eligible| self.candidates().any(|c| self.admits(eligible, c.1));
         match self.policy.all_down {
             AllDown::LastGood if any(Eligible::LastGood) => Ok(Eligible::LastGood),
@@ -242,7 +235,7 @@ impl Deciding<'_> {
             .collect()
     }
 
-    fn site(&self, all: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
+    fn site(&self, all: &[Contender], steps: &mut Decision) -> Result<Chosen, Verdict> {
         let first = all.first().ok_or(Verdict::Empty)?.site;
         if all.iter().all(|c| c.site == first) {
             steps.say(Reason::OnlySite(first));
@@ -254,7 +247,7 @@ impl Deciding<'_> {
         }
     }
 
-    fn by_rtt(&self, all: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
+    fn by_rtt(&self, all: &[Contender], steps: &mut Decision) -> Result<Chosen, Verdict> {
         let Some(row) = self.row else {
             steps.say(Reason::UnknownLdns);
             return self.undecided(all, steps);
@@ -294,7 +287,7 @@ impl Deciding<'_> {
 
     /// The RTTs are still being measured: the backup method, or silence where that is configured. An LDNS that will never
     /// be measured would meet silence for ever, so it is answered.
-    fn undecided(&self, all: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
+    fn undecided(&self, all: &[Contender], steps: &mut Decision) -> Result<Chosen, Verdict> {
         if self.policy.drop_ldns_requests
             && (self.row.is_some() || self.published.will_measure(self.client.ldns))
         {
@@ -304,7 +297,12 @@ impl Deciding<'_> {
         self.by_other(self.policy.backup_method, all, steps)
     }
 
-    fn by_other(&self, method: GslbMethod, all: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
+    fn by_other(
+        &self,
+        method: GslbMethod,
+        all: &[Contender],
+        steps: &mut Decision,
+    ) -> Result<Chosen, Verdict> {
         let chosen = match method {
             GslbMethod::SourceIpHash => self.by_hash(all)?,
             // A backup method is never `rtt` (config refuses it).
@@ -315,7 +313,7 @@ impl Deciding<'_> {
     }
 
     /// Each service as often in a cycle as its weight says, and so each site as often as its services together.
-    fn in_turn(&self, contenders: &[Contender], steps: &mut Steps) -> Result<Chosen, Verdict> {
+    fn in_turn(&self, contenders: &[Contender], steps: &mut Decision) -> Result<Chosen, Verdict> {
         steps.took_turn = true;
         let whose =
             lb_core::turn(contenders, |c| c.weight, self.turn.round).and_then(|index| contenders.get(index));
@@ -330,23 +328,24 @@ impl Deciding<'_> {
         Ok(Chosen::site(whose.site))
     }
 
-    fn service(&self, all: &[Contender], chosen: Chosen, steps: &mut Steps) -> Verdict {
-        let here: Contenders = all.iter().copied().filter(|c| c.site == chosen.site).collect();
-        match here.as_slice() {
-            [] => Verdict::Empty,
-            [only] => {
+    fn service(&self, all: &[Contender], chosen: Chosen, steps: &mut Decision) -> Verdict {
+        let mut here = all.iter().filter(|c| c.site == chosen.site);
+        match (here.next(), here.next()) {
+            (None, _) => Verdict::Empty,
+            (Some(only), None) => {
                 steps.say(Reason::OnlyService(only.service));
                 Verdict::Service(only.service)
             }
-            several => {
-                let service = self.local(several, chosen, steps);
+            (Some(_), Some(_)) => {
+                let several: Contenders = all.iter().copied().filter(|c| c.site == chosen.site).collect();
+                let service = self.local(&several, chosen, steps);
                 steps.say(Reason::Service(service, self.policy.local_method));
                 Verdict::Service(service)
             }
         }
     }
 
-    fn local(&self, here: &[Contender], chosen: Chosen, steps: &mut Steps) -> usize {
+    fn local(&self, here: &[Contender], chosen: Chosen, steps: &mut Decision) -> usize {
         let method = self.policy.local_method;
         if let (LbMethod::RoundRobin, Some(service)) = (method, chosen.by_turn) {
             return service; // Round robin over sites and services alike: its turn it was.
@@ -382,28 +381,29 @@ struct Contender {
     weight: Weight,
 }
 
-/// The sites of the contenders, in configuration order, with what is known of each.
-struct Sites([Option<Reach>; MAX_SITES]);
+/// The sites of the contenders, in configuration order, with what is known of each. No longer than there are such sites:
+/// most groups have few of the many there may be.
+struct Sites(ArrayVec<(SiteIndex, Reach), MAX_SITES>);
 
 impl Sites {
     fn of(contenders: &[Contender], reach: impl Fn(SiteIndex) -> Reach) -> Self {
-        let mut sites = [None; MAX_SITES];
+        let mut sites = ArrayVec::<_, MAX_SITES>::new();
         for contender in contenders {
-            if let Some(place) = sites.get_mut(contender.site.get())
-                && place.is_none()
-            {
-                *place = Some(reach(contender.site));
+            if let Err(place) = sites.binary_search_by_key(&contender.site, |(site, _)| *site) {
+                // There are no more sites than that.
+                let _ = sites.try_insert(place, (contender.site, reach(contender.site)));
             }
         }
         Sites(sites)
     }
 
     fn iter(&self) -> impl Iterator<Item = (SiteIndex, Reach)> + '_ {
-        self.0.iter().enumerate().filter_map(|(index, reach)| Some((SiteIndex::new(index)?, (*reach)?)))
+        self.0.iter().copied()
     }
 
     fn reach(&self, site: SiteIndex) -> Reach {
-        self.0.get(site.get()).copied().flatten().unwrap_or_default()
+        let found = self.0.binary_search_by_key(&site, |(site, _)| *site).ok();
+        found.and_then(|index| self.0.get(index)).map(|(_, reach)| *reach).unwrap_or_default()
     }
 
     fn nearest(&self) -> Option<(SiteIndex, Rtt)> {
