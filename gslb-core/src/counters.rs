@@ -75,13 +75,13 @@ counters! {
         ldns_dropped,
         /// Sightings that did not fit into the queue to the node task.
         sightings_lost,
-        /// UDP packets whose answering failed with a panic: a fault of ours. The packet went without a reply.
+        /// UDP packets and TCP connections whose answering failed with a panic: a fault of ours. They got no reply.
         panics,
         /// UDP replies the kernel did not take.
         send_errors,
-        /// TCP and TLS connections accepted.
+        /// TCP connections accepted; hickory-server does not tell about those of TLS.
         connections,
-        /// TCP and TLS connections closed to make room for others.
+        /// TCP connections closed to make room for others.
         connections_evicted,
     }
 }

@@ -13,7 +13,9 @@ mod tasks;
 
 use clap::Parser;
 use cli::{AdminArgs, Cli, Command};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 
 /// What is logged unless `--log` says otherwise: hickory-server writes two lines for every query at info.
@@ -21,10 +23,14 @@ const DEFAULT_LOG: &str = "info,hickory_server=warn";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    if let Err(error) = start_log(&cli) {
-        eprintln!("gslb-dns: --log: {error}");
-        return ExitCode::from(2);
-    }
+    // Writes what is still waiting when it is dropped.
+    let _log = match start_log(&cli) {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("gslb-dns: --log: {error}");
+            return ExitCode::from(2);
+        }
+    };
     let done = match cli.command {
         Command::Run(args) => run::run(&args).map_err(|error| error.to_string()),
         Command::Check(args) => return run::check(&args),
@@ -51,18 +57,21 @@ fn ask(command: client::Command, admin: &AdminArgs) -> ExitCode {
     }
 }
 
-/// Logs go to standard error, so that tables and JSON have standard output to themselves.
-fn start_log(cli: &Cli) -> Result<(), tracing_subscriber::filter::ParseError> {
+/// Logs go to standard error, so that tables and JSON have standard output to themselves. They are written by a thread of
+/// their own: whoever does not read them loses lines and stalls nobody (faults I-66).
+fn start_log(cli: &Cli) -> Result<WorkerGuard, tracing_subscriber::filter::ParseError> {
     let default = match cli.command {
         Command::Run(_) => DEFAULT_LOG,
         Command::Check(_) | Command::Demo(_) | Command::Pki(_) | Command::Ask(_) => "warn",
     };
     let filter = EnvFilter::builder().parse(cli.log.as_deref().unwrap_or(default))?;
-    let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let (writer, guard) = tracing_appender::non_blocking(io::stderr());
+    let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    let format = format.with_ansi(io::stderr().is_terminal());
     if cli.log_json {
         format.json().init()
     } else {
         format.init()
     }
-    Ok(())
+    Ok(guard)
 }

@@ -1,9 +1,11 @@
 //! `gslb-dns run` and `gslb-dns check`: from files to a running node and back to an exit code.
 
 use crate::cli::ConfigArgs;
+use crate::listen;
 use crate::server::{Server, StartError};
 use config::{Config, Errors};
 use mep_io::{Files, GroupName, Identity, IdentityError};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
@@ -34,28 +36,47 @@ pub(crate) fn load(args: &ConfigArgs) -> Result<Config, Errors> {
     config::load(&args.config, &mut |path| std::fs::read(path), args.node.as_deref())
 }
 
-/// Checks a configuration, for people and for scripts.
+/// Checks a configuration, for people and for scripts: what `run` would refuse is refused here. On a machine without the
+/// node's certificates, where the text of a group is written, say, they are left out.
 pub(crate) fn check(args: &ConfigArgs) -> ExitCode {
-    match load(args) {
-        Ok(config) => {
-            let Config { nodes, sites, zones, domains, services, .. } = &config;
-            println!(
-                "{}: fine: node {}, {} nodes in {} sites, {} zones, {} GSLB domains, {} services",
-                args.config.display(),
-                config.this_node().id,
-                nodes.len(),
-                sites.len(),
-                zones.len(),
-                domains.len(),
-                services.len()
-            );
-            ExitCode::SUCCESS
-        }
+    let config = match load(args) {
+        Ok(config) => config,
         Err(errors) => {
             eprintln!("{errors}");
-            ExitCode::from(FAILED)
+            return ExitCode::from(FAILED);
+        }
+    };
+    match certificate_files(&config).find(|file| !file.exists()) {
+        Some(missing) => {
+            eprintln!("note: certificates are not checked: {} is not on this machine", missing.display());
+        }
+        None => {
+            let identity = identity(&config).map_err(|error| error.to_string());
+            let dns = config.dns.tls.as_ref().map_or(Ok(()), listen::check_tls);
+            if let Err(error) = identity.and(dns.map_err(|error| error.to_string())) {
+                eprintln!("{error}");
+                return ExitCode::from(FAILED);
+            }
         }
     }
+    let Config { nodes, sites, zones, domains, services, .. } = &config;
+    println!(
+        "{}: fine: node {}, nodes {}, sites {}, zones {}, GSLB domains {}, services {}",
+        args.config.display(),
+        config.this_node().id,
+        nodes.len(),
+        sites.len(),
+        zones.len(),
+        domains.len(),
+        services.len()
+    );
+    ExitCode::SUCCESS
+}
+
+fn certificate_files(config: &Config) -> impl Iterator<Item = &Path> {
+    let mep = [&config.mep.ca, &config.mep.certificate, &config.mep.key];
+    let dns = config.dns.tls.iter().flat_map(|tls| [&tls.certificate, &tls.key]);
+    mep.into_iter().chain(dns).map(PathBuf::as_path)
 }
 
 /// Runs a node until it is told to stop.
@@ -66,12 +87,16 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
     runtime()?.block_on(async {
         let mut server = Server::start(config.clone(), identity).await?;
         let node = &config.this_node().id;
-        tracing::info!(%node, dns = ?server.dns, mep = %server.mep, admin = ?server.admin, icmp = ?server.icmp, "node runs");
+        let admin = server.admin.map(tracing::field::display);
+        let icmp = &server.icmp;
+        tracing::info!(
+            %node, dns = ?server.dns, mep = %server.mep, admin, icmp_v4 = %icmp.v4, icmp_v6 = %icmp.v6, "node runs"
+        );
         let failure = tokio::select! {
             () = stopped() => None,
             failure = server.failed() => Some(failure),
         };
-        tracing::info!(%node, ?failure, "node stops");
+        tracing::info!(%node, failure = failure.as_deref(), "node stops");
         server.stop().await;
         failure.map_or(Ok(()), |failure| Err(RunError::Failed(failure)))
     })

@@ -62,8 +62,7 @@ impl Server {
     pub(crate) async fn start(config: Arc<Config>, identity: Arc<Identity>) -> Result<Self, StartError> {
         let clock = Clock::start();
         let stop = CancellationToken::new();
-        let (seed, boot) = (rand::random(), rand::random());
-        let shared = Arc::new(Shared::new(&config, seed, clock.now()));
+        let shared = Arc::new(Shared::new(&config, rand::random(), clock.now()));
 
         let listeners = Listeners::bind(&config.dns)?;
         let certificate_expires = identity.subject().expires;
@@ -117,8 +116,7 @@ impl Server {
             requests: request_sender,
             commands: command_sender,
         };
-        let birth = Birth { seed, boot, local: local_addresses(), coalesce: COALESCE };
-        let make = move |now| Node::new(config.clone(), shared.clone(), &birth, now);
+        let make = move |now| Node::new(config.clone(), shared.clone(), &birth(), now);
         server.tasks.spawn("the node task", node_task::supervise(make, clock, channels, stop));
         Ok(server)
     }
@@ -147,6 +145,12 @@ impl Server {
     }
 }
 
+/// Drawn anew for each node task. By its boot id peers see at once that it knows nothing of the sessions of one that failed,
+/// and by the seed a late reply to that one's probe names none of its own.
+fn birth() -> Birth {
+    Birth { seed: rand::random(), boot: rand::random(), local: local_addresses(), coalesce: COALESCE }
+}
+
 fn probe_settings(config: &Config) -> probes_io::Settings {
     probes_io::Settings {
         port: config.probe.port,
@@ -165,4 +169,16 @@ fn local_addresses() -> Vec<IpAddr> {
         v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
     });
     addresses.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_node_tasks_are_born_alike() {
+        let (one, other) = (birth(), birth());
+        assert_ne!(one.boot, other.boot);
+        assert_ne!(one.seed, other.seed);
+    }
 }

@@ -148,6 +148,68 @@ fn check_says_what_is_wrong_where_and_what_would_be_right() {
     }
 }
 
+/// Threat T10: the verdict of `check` is the verdict of `run`.
+#[test]
+fn check_refuses_certificates_that_run_refuses() {
+    let port = free_ports(3);
+    let folder = Folder::new(port);
+    let other = config(port).replace("name = \"test\"", "name = \"other\"");
+    std::fs::write(folder.config(), other).unwrap();
+    for command in ["check", "run"] {
+        let mut refused = Process::start(&[command, folder.config().to_str().unwrap()]);
+        assert_eq!(refused.wait(SOON).code(), Some(1), "{command}");
+        let said = refused.stderr();
+        assert!(said.contains("is for group 'test', not 'other'"), "{command}: {said}");
+    }
+}
+
+#[test]
+fn a_configuration_can_be_checked_where_the_certificates_are_not() {
+    let folder = Folder::new(free_ports(3));
+    std::fs::remove_dir_all(folder.path("pki")).unwrap();
+    let mut check = Process::start(&["check", folder.config().to_str().unwrap()]);
+    assert!(check.wait(SOON).success());
+    let said = check.stderr();
+    assert!(said.contains("certificates are not checked") && said.contains("ca.crt"), "{said}");
+}
+
+/// Faults I-66: nobody reads the log here, and strangers make the node write more to it than a pipe holds.
+#[test]
+fn a_log_that_nobody_reads_stalls_nobody() {
+    let port = free_ports(3);
+    let folder = Folder::new(port);
+    let mut node = Process::start(&["--log", "trace", "run", folder.config().to_str().unwrap()]);
+    answer(port);
+    let stranger = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    // The beginning of a QUIC packet of version 1, and nothing sensible behind it: quinn traces each.
+    let packet = [&[0xc0, 0, 0, 0, 1, 8][..], &[0xff; 1194]].concat();
+    for _ in 0..20 {
+        for _ in 0..100 {
+            stranger.send_to(&packet, (Ipv4Addr::LOCALHOST, port + 1)).unwrap();
+        }
+        assert_eq!(answer(port), [Ipv4Addr::new(192, 0, 2, 80)]);
+    }
+    node.signal(Signal::SIGTERM);
+    assert!(node.wait(SOON).success());
+    let log = node.stderr();
+    // A pipe holds 64 KiB, and no part of a line.
+    assert!(log.len() > 60 * 1024, "the log did not fill the pipe: {}", log.len());
+}
+
+/// Threat T11: a log that goes to a file or to the journal holds no escape sequences.
+#[test]
+fn a_log_that_is_no_terminal_is_plain_text() {
+    let port = free_ports(3);
+    let folder = Folder::new(port);
+    let mut node = Process::start(&["run", folder.config().to_str().unwrap()]);
+    answer(port);
+    node.signal(Signal::SIGTERM);
+    assert!(node.wait(SOON).success());
+    let log = node.stderr();
+    assert!(log.contains("node runs") && log.contains("node stops"), "{log}");
+    assert!(!log.contains('\x1b'), "{log:?}");
+}
+
 #[test]
 fn a_key_that_others_can_read_is_refused() {
     use std::os::unix::fs::PermissionsExt;

@@ -98,6 +98,12 @@ impl Listeners {
     }
 }
 
+/// Whether a certificate for DNS over TLS can be used.
+pub(crate) fn check_tls(dns: &DnsTls) -> Result<(), BindError> {
+    tls::server_config(dns)?;
+    Ok(())
+}
+
 /// The TLS listeners with their certificate.
 fn bind_tls(dns: &DnsTls) -> Result<(Vec<std::net::TcpListener>, Arc<rustls::ServerConfig>), BindError> {
     let config = tls::server_config(dns)?;

@@ -3,6 +3,7 @@
 
 use super::Context;
 use super::registry::{Place, Registry};
+use gslb_core::DnsCounters;
 use gslb_core::dns::{Transport, answer};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::RefCell;
@@ -12,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinError;
 use tokio::time::timeout;
 
 /// Connections the kernel holds until they are accepted.
@@ -45,7 +47,7 @@ pub(crate) async fn serve(listener: TcpListener, registry: Registry, context: Co
     loop {
         tokio::select! {
             () = context.stop.cancelled() => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            Some(done) = connections.join_next(), if !connections.is_empty() => note(done, &context.shared.dns),
             accepted = listener.accept() => match accepted {
                 Ok((stream, from)) => {
                     let (place, evicted) = registry.admit(from.ip().to_canonical());
@@ -67,6 +69,13 @@ pub(crate) async fn serve(listener: TcpListener, registry: Registry, context: Co
         }
     }
     connections.shutdown().await;
+}
+
+/// A fault of ours in answering costs one connection and is counted (bar R3).
+fn note(done: Result<(), JoinError>, counters: &DnsCounters) {
+    if done.is_err_and(|error| error.is_panic()) {
+        counters.panics.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 struct Connection {
@@ -170,7 +179,19 @@ thread_local! {
 
 #[cfg(test)]
 mod tests {
-    use super::message;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_fails_is_counted_and_one_that_ends_is_not() {
+        let counters = DnsCounters::default();
+        let mut connections = tokio::task::JoinSet::new();
+        connections.spawn(async { panic!("on purpose") });
+        connections.spawn(async {});
+        while let Some(done) = connections.join_next().await {
+            note(done, &counters);
+        }
+        assert_eq!(counters.read().panics, 1);
+    }
 
     #[test]
     fn a_message_is_whole_or_absent() {
