@@ -38,7 +38,17 @@ pub(crate) struct Judged {
     pub(crate) last_good: bool,
     pub(crate) response_time: Option<Rtt>,
     /// What the nodes of its site said last.
-    said: BTreeMap<NodeId, ServiceState>,
+    said: BTreeMap<NodeId, Said>,
+}
+
+/// A node's word about a service of its site.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    state: ServiceState,
+    /// Said in an earlier session: until then it stands although the node now says that it is learning, as one does that has
+    /// just been started (behaviour 4). A node that says so in the session in which it knew better has lost its checker, and
+    /// what it said before must not stand for ever (faults I-57).
+    stands_until: Option<Timestamp>,
 }
 
 /// A state that changed, for log and publication.
@@ -105,10 +115,14 @@ impl Health {
     }
 
     /// A session with a node of another site stands.
-    pub(crate) fn peer_up(&mut self, site: SiteIndex, peer: &NodeId) {
+    pub(crate) fn peer_up(&mut self, now: Timestamp, site: SiteIndex, peer: &NodeId) {
         if let Some(heard) = self.heard.get_mut(site.get()) {
             heard.insert(peer.clone());
             self.silence.stop(site);
+        }
+        let stands_until = Some(now + self.down_delay);
+        for said in self.services.iter_mut().filter_map(|judged| judged.said.get_mut(peer)) {
+            said.stands_until = stands_until;
         }
     }
 
@@ -137,17 +151,21 @@ impl Health {
         if !of_its_site || site == self.config.this_site() {
             return;
         }
-        // A node that has just started and is learning does not take back what was said before (behaviour 4), nor what
-        // another node of its site measured.
-        if state != ServiceState::Learning || !judged.said.contains_key(peer) {
-            judged.said.insert(peer.clone(), state);
+        let stands =
+            judged.said.get(peer).and_then(|said| said.stands_until).is_some_and(|until| now < until);
+        if state != ServiceState::Learning || !stands {
+            judged.said.insert(peer.clone(), Said { state, stands_until: None });
         }
+        // A node that is learning does not take back what another node of its site measured.
         if state != ServiceState::Learning || response_time.is_some() {
             judged.response_time = response_time;
         }
         let heard = self.heard.get(site.get());
-        let said =
-            judged.said.iter().filter(|(node, _)| heard.is_none_or(|h| h.contains(*node))).map(|(_, s)| *s);
+        let said = judged
+            .said
+            .iter()
+            .filter(|(node, _)| heard.is_none_or(|h| h.contains(*node)))
+            .map(|(_, s)| s.state);
         let state = best(said).unwrap_or(state);
         let reason = format!("said by {peer}");
         self.judge(now, service, state, &reason);
@@ -358,7 +376,7 @@ vserver = "www"
     #[test]
     fn the_word_of_its_site_decides() {
         let mut h = health();
-        h.peer_up(site_b(), &node("b/1"));
+        h.peer_up(at(0), site_b(), &node("b/1"));
         assert_eq!(h.says(1, "b/1", Up), Up);
         assert_eq!(h.says(2, "b/1", Down), Down);
         assert_eq!(h.take_changes().len(), 2);
@@ -380,8 +398,8 @@ vserver = "www"
     #[test]
     fn one_node_of_a_site_that_sees_it_up_is_enough() {
         let mut h = health();
-        h.peer_up(site_b(), &node("b/1"));
-        h.peer_up(site_b(), &node("b/2"));
+        h.peer_up(at(0), site_b(), &node("b/1"));
+        h.peer_up(at(0), site_b(), &node("b/2"));
         assert_eq!(h.says(1, "b/1", Up), Up);
         assert_eq!(h.says(2, "b/2", Down), Up);
         assert_eq!(h.says(3, "b/1", Down), Down);
@@ -391,16 +409,30 @@ vserver = "www"
     #[test]
     fn a_node_that_learns_does_not_take_back_its_last_word() {
         let mut h = health();
-        h.peer_up(site_b(), &node("b/1"));
+        h.peer_up(at(0), site_b(), &node("b/1"));
         h.says(1, "b/1", Up);
-        assert_eq!(h.says(2, "b/1", Learning), Up);
+        h.peer_down(at(20), site_b(), &node("b/1"));
+        h.peer_up(at(21), site_b(), &node("b/1"));
+        assert_eq!(h.says(22, "b/1", Learning), Up);
+        assert_eq!(h.says(35, "b/1", Learning), Up);
+        assert_eq!(h.says(36, "b/1", Learning), Learning, "its checker never reports");
+    }
+
+    /// Faults I-57: who knew, and knows no longer in the same session, has lost its checker.
+    #[test]
+    fn a_node_that_lost_its_checker_is_believed() {
+        let mut h = health();
+        h.peer_up(at(0), site_b(), &node("b/1"));
+        h.says(1, "b/1", Up);
+        assert_eq!(h.says(2, "b/1", Learning), Learning);
+        assert_eq!(h.says(3, "b/1", Up), Up);
     }
 
     /// Faults I-43: a glitch shorter than the delay changes nothing.
     #[test]
     fn a_silent_site_is_down_after_the_delay_and_not_before() {
         let mut h = health();
-        h.peer_up(site_b(), &node("b/1"));
+        h.peer_up(at(0), site_b(), &node("b/1"));
         h.says(1, "b/1", Up);
         h.peer_down(at(100), site_b(), &node("b/1"));
         assert_eq!(h.poll_timeout(), Some(at(115)));
@@ -414,18 +446,18 @@ vserver = "www"
     #[test]
     fn a_session_that_comes_back_in_time_stops_the_clock() {
         let mut h = health();
-        h.peer_up(site_b(), &node("b/1"));
+        h.peer_up(at(0), site_b(), &node("b/1"));
         h.says(1, "b/1", Up);
         h.peer_down(at(100), site_b(), &node("b/1"));
-        h.peer_up(site_b(), &node("b/1"));
+        h.peer_up(at(0), site_b(), &node("b/1"));
         assert_eq!(h.poll_timeout(), None);
     }
 
     #[test]
     fn a_site_is_silent_only_when_all_its_nodes_are() {
         let mut h = health();
-        h.peer_up(site_b(), &node("b/1"));
-        h.peer_up(site_b(), &node("b/2"));
+        h.peer_up(at(0), site_b(), &node("b/1"));
+        h.peer_up(at(0), site_b(), &node("b/2"));
         h.peer_down(at(100), site_b(), &node("b/1"));
         assert_eq!(h.poll_timeout(), None);
         h.peer_down(at(101), site_b(), &node("b/2"));
@@ -443,8 +475,8 @@ vserver = "www"
     #[test]
     fn a_node_that_learns_does_not_outvote_one_that_has_checked() {
         let mut h = health();
-        h.peer_up(site_b(), &node("b/1"));
-        h.peer_up(site_b(), &node("b/2"));
+        h.peer_up(at(0), site_b(), &node("b/1"));
+        h.peer_up(at(0), site_b(), &node("b/2"));
         h.peer_said(at(1), &node("b/1"), B1, Down, Some(Rtt::from_micros(7)));
         assert_eq!(h.says(2, "b/2", Learning), Down);
         assert_eq!(h.services[B1].response_time, Some(Rtt::from_micros(7)));
@@ -454,7 +486,7 @@ vserver = "www"
     #[test]
     fn each_address_family_remembers_who_was_up_last() {
         let mut h = health();
-        h.peer_up(site_b(), &node("b/1"));
+        h.peer_up(at(0), site_b(), &node("b/1"));
         h.own_verdict(at(1), A1, Up, "passed");
         h.says(1, "b/1", Down);
         h.own_verdict(at(2), A6, Up, "passed");
@@ -466,7 +498,7 @@ vserver = "www"
     #[test]
     fn who_was_up_last_is_remembered_when_all_are_down() {
         let mut h = health();
-        h.peer_up(site_b(), &node("b/1"));
+        h.peer_up(at(0), site_b(), &node("b/1"));
         h.own_verdict(at(1), A1, Down, "refused");
         h.says(2, "b/1", Up);
         h.says(3, "b/1", Down);

@@ -334,7 +334,7 @@ impl Node {
         tracing::info!(%peer, "session established");
         if let Some(&site) = self.site_by_name.get(&peer.site) {
             self.sites.peer_up(now, site, peer);
-            self.health.peer_up(site, peer);
+            self.health.peer_up(now, site, peer);
         }
         self.publish_soon(now);
     }
