@@ -83,6 +83,7 @@ pub struct Witness {
     mirrors: Vec<Mirror>,
     paces: Vec<Pace>,
     told: Told,
+    looks_away: bool,
 }
 
 impl Witness {
@@ -92,12 +93,19 @@ impl Witness {
             mirrors: (0..hosts).map(|_| Mirror::default()).collect(),
             paces: (0..hosts).map(|_| Pace::default()).collect(),
             told: Told::new(hosts),
+            looks_away: false,
         }
     }
 
     /// The first broken invariant.
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
+    }
+
+    /// Looks no longer at every row after every step: tables of many thousands would take all the time. Who writes them and
+    /// what is told of them is not judged then.
+    pub(crate) fn look_away(&mut self) {
+        self.looks_away = true;
     }
 
     /// Probes that a node's host has sent, over all its processes.
@@ -165,9 +173,11 @@ impl Witness {
             Cause::Frame { from, frame } => self.told.heard(n, *from, frame),
             Cause::Time | Cause::Sighting | Cause::Other => {}
         }
-        let result =
-            self.mirrors[n].compare(local, host, shared, cause, n, &mut self.told, &mut self.paces[n]);
-        self.check(at, result);
+        if !self.looks_away {
+            let result =
+                self.mirrors[n].compare(local, host, shared, cause, n, &mut self.told, &mut self.paces[n]);
+            self.check(at, result);
+        }
         let result = caps(host, shared);
         self.check(at, result);
     }
@@ -187,6 +197,9 @@ impl Witness {
 
     /// A node sent a frame over a connection.
     pub(crate) fn sent(&mut self, at: Timestamp, from: HostIndex, to: HostIndex, wire: u64, frame: &Bytes) {
+        if self.looks_away {
+            return self.told.passed(from);
+        }
         let result = self.told.sent(from, to, wire, frame, &self.mirrors[from]);
         self.check(at, result);
     }

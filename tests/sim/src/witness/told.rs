@@ -99,6 +99,11 @@ impl Told {
         }
     }
 
+    /// A node sends a frame that nobody reads.
+    pub(super) fn passed(&mut self, from: HostIndex) {
+        self.hosts[from].frames += 1;
+    }
+
     /// A node sends a frame.
     pub(super) fn sent(
         &mut self,

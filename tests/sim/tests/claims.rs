@@ -1,0 +1,237 @@
+//! Claims about a group that take more than a script: many LDNS, many nodes, counts.
+
+#![cfg(test)]
+
+use gslb_types::Timestamp;
+use sim::{Group, World};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+const THREE: [&str; 3] = ["fra", "iad", "sin"];
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// The n-th resolver, each in a network of its own.
+fn resolver(n: u32) -> IpAddr {
+    Ipv4Addr::from_bits(0x0b00_0035 + (n << 8)).into()
+}
+
+/// A started group, connected, at rest.
+fn world(group: Group, seed: u64) -> World {
+    let mut world = World::started(group, seed).expect("a group that the product takes");
+    world.drive(secs(4));
+    world
+}
+
+#[track_caller]
+fn unbroken(world: &World) {
+    if let Some(violation) = world.violation() {
+        panic!("{violation}");
+    }
+}
+
+/// Bar R21: the same seed gives the same run, event by event.
+#[test]
+fn two_runs_of_one_seed_are_equal_event_by_event() {
+    let run = |seed| {
+        let mut world = World::new(Group::new(&THREE), seed).unwrap();
+        world.log().keep_all();
+        (0..3).for_each(|n| world.start(n));
+        world.set_network(ms(20), ms(30), 50);
+        for n in 0..12 {
+            world.put_resolver(resolver(n), &[ms(20), ms(50), ms(90)]);
+            world
+                .internet()
+                .resolvers
+                .values_mut()
+                .for_each(|r| r.ways.iter_mut().for_each(|w| w.jitter = ms(8)));
+            world.ask(n as usize % 3, resolver(n));
+            world.drive(ms(700));
+        }
+        world.restart(1);
+        world.drive(secs(20));
+        unbroken(&world);
+        world.log().lines().to_vec()
+    };
+    let (one, same, other) = (run(5), run(5), run(6));
+    assert!(one.len() > 1000, "{}", one.len());
+    assert_eq!(one, same);
+    assert_ne!(one, other);
+}
+
+/// Bar R18, faults I-51: after one round all nodes give each LDNS a site within the tolerance of its best.
+#[test]
+fn the_answers_are_within_the_tolerance_of_the_best_after_one_round() {
+    const LDNS: u32 = 600;
+    let mut world = world(Group::new(&THREE), 1);
+    world.watch_less();
+    let mut chance = sim::Chance::new(18);
+    for n in 0..LDNS {
+        let rtts: Vec<Duration> = (0..3).map(|_| chance.between(ms(1), ms(200))).collect();
+        world.put_resolver(resolver(n), &rtts);
+        world.ask(n as usize % 3, resolver(n));
+        world.drive(ms(12));
+    }
+    world.drive(secs(11));
+    let mut near = 0;
+    for n in 0..LDNS {
+        let sites: BTreeSet<Option<usize>> =
+            (0..3).map(|node| world.ask(node, resolver(n)).service()).collect();
+        assert_eq!(sites.len(), 1, "the nodes disagree about {n}: {sites:?}");
+        let site = sites.into_iter().flatten().next().expect("an answer");
+        let (_, best) = world.internet().nearest(resolver(n), |_| true).unwrap();
+        let rtt = world.internet().resolvers[&resolver(n)].ways[site].rtt;
+        near += u32::from(rtt <= best + ms(5));
+    }
+    unbroken(&world);
+    assert_eq!(near, LDNS);
+}
+
+/// Faults I-39: a resolver that answers one ping in 2 s and one query in 5 s, to all sites together, keeps its value.
+#[test]
+fn a_resolver_that_limits_its_replies_is_not_lost() {
+    let mut world = world(Group::new(&THREE), 1);
+    world.put_resolver(resolver(1), &[ms(20), ms(50), ms(90)]);
+    let pause = [secs(2), secs(5), Duration::ZERO];
+    world.internet().resolvers.get_mut(&resolver(1)).unwrap().pause = pause;
+    world.ask(0, resolver(1));
+    world.drive(secs(30));
+    for _ in 0..24 {
+        for n in 0..3 {
+            assert_eq!(world.ask(n, resolver(1)).service(), Some(0));
+        }
+        world.drive(secs(5));
+    }
+    unbroken(&world);
+}
+
+/// Bar R19: work at rest is constant, whoever fails or floods: no second sees more than twice the frames of rest, nor more
+/// probes than the budget.
+#[test]
+fn a_failing_site_makes_no_burst() {
+    let mut world = world(Group::new(&THREE), 1);
+    for n in 0..20 {
+        world.put_resolver(resolver(n), &[ms(20), ms(50), ms(90)]);
+        world.ask(n as usize % 3, resolver(n));
+    }
+    world.drive(secs(30));
+    let busiest = |world: &mut World, seconds: u64| {
+        let mut most = (0, 0);
+        for _ in 0..seconds {
+            let count = |world: &World| {
+                let sum = |f: &dyn Fn(usize) -> u64| (0..3).map(f).sum::<u64>();
+                (sum(&|n| world.witness().frames(n)), sum(&|n| world.witness().probes(n)))
+            };
+            let before = count(world);
+            world.drive(secs(1));
+            let after = count(world);
+            most = (most.0.max(after.0 - before.0), most.1.max(after.1 - before.1));
+        }
+        most
+    };
+    let rest = busiest(&mut world, 30);
+    world.kill(2);
+    let failing = busiest(&mut world, 60);
+    assert!(failing.0 <= rest.0 * 2 && failing.1 <= rest.1 * 2, "{failing:?} after {rest:?}");
+    unbroken(&world);
+    // The steps of a minute are few enough to count.
+    assert!(world.drive_bounded(secs(60), 6_000), "more than 6,000 things happened in a minute of rest");
+}
+
+/// Faults I-49: a node that restarts is not dialled by all its peers at once, and no pair keeps two connections.
+#[test]
+fn peers_of_a_restarted_node_come_back_one_after_the_other() {
+    let names: Vec<String> = (0..16).map(|n| format!("s{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = world(Group::new(&names), 1);
+    let is_up = |world: &World, a: usize| {
+        let published = world.hosts()[a].published().expect("a node that runs");
+        published.peers.iter().all(|peer| peer.state == gslb_core::PeerState::Up)
+    };
+    assert!(world.drive_until(secs(20), |world| (0..16).all(|n| is_up(world, n))).is_some());
+    // One in the middle: some of its peers dial it, the others wait to be dialled.
+    world.kill(8);
+    world.drive(secs(12));
+    world.log().keep_all();
+    world.start(8);
+    assert!(world.drive_until(secs(20), |world| (0..16).all(|n| is_up(world, n))).is_some());
+    let connected =
+        |line: &sim::Line| matches!(&line.what, sim::What::Carrier(8, what) if what.starts_with("Connected"));
+    let times: Vec<Timestamp> =
+        world.log().lines().iter().filter(|line| connected(line)).map(|line| line.at).collect();
+    let span = times.last().unwrap().since(*times.first().unwrap());
+    assert!(span >= ms(500), "{} connections within {span:?}", times.len());
+    for (a, b) in (0..16).flat_map(|a| (0..a).map(move |b| (a, b))) {
+        assert_eq!(world.connections(a, b), 1, "{a} {b}");
+    }
+    unbroken(&world);
+}
+
+/// Faults I-67, bar R4: forged sources fill no table beyond its cap, push out nobody who is real, and are probed within the
+/// budget; the witness counts along.
+#[test]
+fn a_flood_of_forged_sources_takes_no_place_from_real_ones() {
+    let group = Group::new(&THREE)
+        .with("ldns.cap", "200")
+        .with("probe.per_second", "60")
+        .with("probe.new_per_second", "20");
+    let mut world = world(group, 1);
+    world.watch_less();
+    for n in 0..30 {
+        world.put_resolver(resolver(n), &[ms(20), ms(50), ms(90)]);
+        world.ask(n as usize % 3, resolver(n));
+        world.drive(ms(100));
+    }
+    world.drive(secs(15));
+    let begun = world.witness().probes(0);
+    for second in 0..20_u32 {
+        for n in 0..250 {
+            world.ask(0, Ipv4Addr::from_bits(0x2d00_0000 + second * 250 + n).into());
+        }
+        world.drive(secs(1));
+    }
+    unbroken(&world);
+    assert!(world.witness().probes(0) - begun <= 20 * 60);
+    for n in 0..30 {
+        for node in 0..3 {
+            assert_eq!(world.ask(node, resolver(n)).service(), Some(0), "{n} at {node}");
+        }
+    }
+    let evicted: u64 = world.hosts().iter().filter_map(sim::Host::published).map(|p| p.probing.evicted).sum();
+    assert!(evicted > 4_000, "{evicted}");
+    unbroken(&world);
+}
+
+/// Bar R12: with every peer, probe and check dead at once, and the tasks as well, every query is answered.
+#[test]
+fn with_everything_dead_but_the_dns_threads_answers_go_on() {
+    let mut world = world(Group::new(&THREE), 1);
+    world.put_resolver(resolver(1), &[ms(60), ms(20), ms(90)]);
+    world.ask(0, resolver(1));
+    world.drive(secs(15));
+    world.cut(0, 1);
+    world.cut(0, 2);
+    world.cut(1, 2);
+    (0..3).for_each(|n| world.mute(n, true));
+    for _ in 0..200 {
+        for n in 0..3 {
+            assert!(world.ask(n, resolver(1)).service().is_some());
+        }
+        world.drive(secs(1));
+    }
+    (0..3).for_each(|n| world.stick(n));
+    for _ in 0..200 {
+        for n in 0..3 {
+            assert!(world.ask(n, resolver(1)).service().is_some());
+        }
+        world.drive(secs(10));
+    }
+    unbroken(&world);
+}
