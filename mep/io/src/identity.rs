@@ -76,10 +76,19 @@ pub enum IdentityError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Date(i64);
 
+impl Date {
+    /// The day of this second since the Unix epoch.
+    pub(crate) fn of(second: i64) -> Self {
+        Date(second)
+    }
+}
+
 impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match OffsetDateTime::from_unix_timestamp(self.0) {
-            Ok(at) => write!(f, "{} {} UTC", at.date(), at.time()),
+            Ok(at) => {
+                write!(f, "{} {:02}:{:02}:{:02} UTC", at.date(), at.hour(), at.minute(), at.second())
+            }
             Err(_) => write!(f, "second {} of the Unix epoch", self.0),
         }
     }

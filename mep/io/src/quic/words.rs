@@ -2,6 +2,7 @@
 //!
 //! Whatever comes from the other end is shown only after being cut short and freed of control characters (threat T11).
 
+use crate::identity::Date;
 use quinn::ConnectionError;
 
 /// Why a handshake came to nothing. "It" is the other end.
@@ -89,7 +90,36 @@ fn certificate(reason: &str) -> String {
         "UnknownIssuer" => "unknown CA: not signed by the group's CA".to_owned(),
         "BadSignature" => "unknown CA: not signed by the group's CA, but by one of the same name".to_owned(),
         "peer sent no certificates" => "none was shown".to_owned(),
-        _ => bare.to_owned(),
+        _ => wrong_node(bare).or_else(|| wrong_time(bare)).unwrap_or_else(|| bare.to_owned()),
+    }
+}
+
+/// A certificate of another node than the one that was dialled: two addresses mixed up in a configuration, most often.
+fn wrong_node(bare: &str) -> Option<String> {
+    let (asked, shown) = bare.strip_prefix("certificate not valid for name \"")?.split_once('"')?;
+    let (_, path) = shown.split_once("spiffe://")?.1.split_once('"')?.0.split_once("/site/")?;
+    let (site, node) = path.split_once("/node/")?;
+    let mut labels = asked.split('.');
+    let (other_node, other_site) = (labels.next()?, labels.next()?);
+    let (found, wanted) = (format!("{site}/{node}"), format!("{other_site}/{other_node}"));
+    Some(format!(
+        "it is for {found}, not {wanted}: {found} listens where the configuration has the address of {wanted}"
+    ))
+}
+
+/// A certificate whose time is over, or has not come, with the date in place of seconds since 1970.
+fn wrong_time(bare: &str) -> Option<String> {
+    let date = |mark| {
+        let (_, rest) = bare.split_once(mark)?;
+        let digits = rest.split(' ').next()?;
+        digits.parse().ok().map(Date::of)
+    };
+    if bare.starts_with("certificate expired") {
+        date("not valid after ").map(|date| format!("certificate expired on {date}"))
+    } else if bare.starts_with("certificate not valid yet") {
+        date("not valid before ").map(|date| format!("certificate not valid before {date}: check the clocks"))
+    } else {
+        None
     }
 }
 
@@ -112,6 +142,30 @@ mod tests {
         assert_eq!(told(&[b'x'; 4000]).len(), LONGEST_REASON);
         assert_eq!(told(b""), "no reason given");
         assert_eq!(told(&[0xff, b'a']), "\u{fffd}a");
+    }
+
+    /// The texts are those of rustls. Should it word them otherwise one day, they are shown as they are.
+    #[test]
+    fn an_operator_reads_which_node_stands_there_and_when_a_certificate_ended() {
+        let name = "invalid peer certificate: certificate not valid for name \"1.syd.test.mep.gslb.internal\"; certificate \
+                    is only valid for DnsName(\"1.ams.test.mep.gslb.internal\") or \
+                    UniformResourceIdentifier(\"spiffe://test.gslb.internal/site/ams/node/1\")";
+        assert_eq!(
+            certificate(name),
+            "it is for ams/1, not syd/1: ams/1 listens where the configuration has the address of syd/1"
+        );
+        let expired = "invalid peer certificate: certificate expired: verification time 1827644302 (UNIX), but \
+                       certificate is not valid after 1600000000 (86463 seconds ago)";
+        assert_eq!(certificate(expired), "certificate expired on 2020-09-13 12:26:40 UTC");
+        let early = "certificate not valid yet: verification time 1 (UNIX), but certificate is not valid before \
+                     1600000000 (86463 seconds in future)";
+        assert_eq!(
+            certificate(early),
+            "certificate not valid before 2020-09-13 12:26:40 UTC: check the clocks"
+        );
+        for other in ["certificate not valid for name \"x\"", "certificate expired", "BadEncoding"] {
+            assert_eq!(certificate(other), other);
+        }
     }
 
     #[test]

@@ -54,7 +54,7 @@ async fn an_expired_dialler_is_refused() {
     let old = ca.issue_for(&id("fra/1"), long_ago()).unwrap();
     turned_away(stranger::client(ca.certificate(), Some(&old), stranger::ALPN), &b).await;
     let reason = b.refused().await;
-    assert!(reason.starts_with("its certificate was refused: certificate expired"), "{reason}");
+    assert_eq!(reason, "its certificate was refused: certificate expired on 2020-09-13 12:26:40 UTC");
     b.assert_quiet();
 }
 
@@ -70,7 +70,7 @@ async fn an_expired_listener_is_not_trusted() {
     let mut a = Node::start(&ca, "fra/1");
     a.dial("ams/1", server.local_addr().unwrap()).await;
     let reason = a.dial_failed().await;
-    assert!(reason.starts_with("its certificate was refused: certificate expired"), "{reason}");
+    assert_eq!(reason, "its certificate was refused: certificate expired on 2020-09-13 12:26:40 UTC");
     assert!(accepting.await.unwrap().is_err());
 }
 
@@ -80,10 +80,9 @@ async fn a_node_under_another_ones_address_is_not_taken_for_it() {
     let (mut a, mut b) = (Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1"));
     a.dial("syd/1", b.address).await;
     let reason = a.dial_failed().await;
-    let name = "certificate not valid for name \"1.syd.test.mep.gslb.internal\"";
-    assert!(reason.contains(name) && reason.contains("1.ams.test.mep.gslb.internal"), "{reason}");
-    let reason = b.refused().await;
-    assert!(reason.starts_with("it refused our certificate: ") && reason.contains(name), "{reason}");
+    let why = "it is for ams/1, not syd/1: ams/1 listens where the configuration has the address of syd/1";
+    assert_eq!(reason, format!("its certificate was refused: {why}"));
+    assert_eq!(b.refused().await, format!("it refused our certificate: {why}"));
     a.assert_quiet();
     b.assert_quiet();
 }
@@ -193,7 +192,7 @@ fn an_identity_says_what_is_wrong_with_it() {
     let old = ca.issue_for(&id("ams/1"), long_ago()).unwrap();
     assert_eq!(
         wrong(&old).to_string(),
-        "the certificate in memory: the certificate expired on 2020-09-13 12:26:40.0 UTC"
+        "the certificate in memory: the certificate expired on 2020-09-13 12:26:40 UTC"
     );
     let early = ca.issue_for(&id("ams/1"), Validity { from: 4_000_000_000, until: 4_100_000_000 }).unwrap();
     assert!(matches!(wrong(&early), IdentityError::NotYetValid(..)));
