@@ -112,7 +112,8 @@ impl Connection {
                 tokio::task::yield_now().await;
             }
             if answered {
-                // Only a whole query counts as activity: a client that trickles bytes is idle (RFC 7766 section 6.2.3).
+                // Only what deserves a reply counts as activity: a client that trickles bytes, or messages without
+                // content, is idle (RFC 7766 section 6.2.3).
                 self.place.queried();
                 deadline = tokio::time::Instant::now() + self.idle;
             }
@@ -120,15 +121,14 @@ impl Connection {
         self.stream.shutdown().await
     }
 
-    /// Answers every whole message of `input`. Returns how many bytes they took, and whether there was one.
+    /// Answers every whole message of `input`. Returns how many bytes they took, and whether one got a reply.
     async fn answer_all(&mut self, input: &[u8]) -> io::Result<(usize, bool)> {
         let mut used = 0;
         let mut answered = false;
         let mut output = Vec::new();
         while let Some(message) = message(input.get(used..).unwrap_or_default()) {
             used += 2 + message.len();
-            answered = true;
-            self.answer(message, &mut output);
+            answered |= self.answer(message, &mut output);
             if output.len() >= WRITE_AT {
                 self.write(&mut output).await?;
             }
@@ -137,7 +137,8 @@ impl Connection {
         Ok((used, answered))
     }
 
-    fn answer(&self, request: &[u8], output: &mut Vec<u8>) {
+    /// Adds the reply to a message, if there is to be one.
+    fn answer(&self, request: &[u8], output: &mut Vec<u8>) -> bool {
         let context = &self.context;
         let now = context.clock.now();
         let published = context.shared.published.load();
@@ -152,8 +153,10 @@ impl Connection {
             {
                 output.extend_from_slice(&len.to_be_bytes());
                 output.extend_from_slice(reply);
+                return true;
             }
-        });
+            false
+        })
     }
 
     /// Writes what is collected. A client that does not read is cut off after the idle time.
