@@ -26,7 +26,7 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
         ("node task", format!("{ready}, published {} ago", duration(status.published_age_ms))),
         ("listens", listen(&status.listen)),
         ("pings by", format!("IPv4 {}, IPv6 {}", icmp(&status.icmp_v4), icmp(&status.icmp_v6))),
-        ("certificate", or_dash(status.certificate.expires_in_s, |s| format!("expires {}", seconds_left(s)))),
+        ("certificate", or_dash(status.certificate.expires_in_s, expiry)),
         ("peers", format!("{} up, {} down, {} connecting", peers.up, peers.down, peers.connecting)),
         (
             "services",
@@ -39,6 +39,11 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
         ("requests", requests(status)),
         ("decisions", decisions(status)),
     ]
+}
+
+fn expiry(seconds: i64) -> String {
+    let verb = if seconds < 0 { "expired" } else { "expires" };
+    format!("{verb} {}", seconds_left(seconds))
 }
 
 fn listen(listen: &Listen) -> String {

@@ -51,6 +51,14 @@ fn a_node_with_problems_is_not_well() {
 }
 
 #[test]
+fn a_certificate_that_has_expired_is_not_about_to() {
+    let mut status: serde_json::Value = serde_json::from_slice(api!("status.json")).unwrap();
+    status["certificate"]["expires_in_s"] = (-90_000).into();
+    let text = status::show(&serde_json::to_vec(&status).unwrap()).unwrap().text;
+    assert!(text.contains("certificate  expired 1d01h ago\n"), "{text}");
+}
+
+#[test]
 fn words_of_other_machines_do_not_reach_the_terminal_raw() {
     let mut peers: serde_json::Value = serde_json::from_slice(api!("peers.json")).unwrap();
     peers["peers"][0]["version"] = "\u{1b}[2J1.0\n".into();
