@@ -75,7 +75,7 @@ pub(crate) enum Pki {
         /// The node, as SITE/NODE.
         node: NodeId,
         /// How many days the certificate is valid.
-        #[arg(long, default_value_t = 365)]
+        #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..))]
         days: u32,
         /// Replace the node's key and certificate if they are there.
         #[arg(long)]

@@ -9,6 +9,8 @@ use mep_io::pki::{self, Overwrite, PkiError, Validity};
 pub(crate) enum Error {
     #[error("--group: {0}")]
     Group(gslb_types::NameError),
+    #[error("{0}; --renew replaces the node's certificate and key")]
+    Exists(PkiError),
     #[error(transparent)]
     Pki(#[from] PkiError),
 }
@@ -25,7 +27,11 @@ pub(crate) fn run(command: &Pki) -> Result<(), Error> {
         }
         Pki::Issue { dir, node, days, renew } => {
             let overwrite = if *renew { Overwrite::Yes } else { Overwrite::No };
-            let files = pki::issue(dir, node, Validity::days(*days), overwrite)?;
+            let files =
+                pki::issue(dir, node, Validity::days(*days), overwrite).map_err(|error| match error {
+                    PkiError::Exists(_) => Error::Exists(error),
+                    error => Error::Pki(error),
+                })?;
             println!("node {node}, valid for {days} days:");
             println!("  {}", files.certificate.display());
             println!("  {}  secret", files.key.display());

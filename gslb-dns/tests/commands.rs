@@ -224,6 +224,21 @@ fn a_key_that_others_can_read_is_refused() {
 }
 
 #[test]
+fn a_certificate_is_replaced_if_that_is_said_and_never_made_to_be_over() {
+    let folder = Folder::new(free_ports(3));
+    let pki = folder.path("pki");
+    let issue = |more: &[&str]| {
+        let mut issue = Process::start(&[&["pki", "issue", pki.to_str().unwrap(), "fra/1"], more].concat());
+        (issue.wait(SOON).code(), issue.stderr())
+    };
+    let (code, said) = issue(&[]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("fra-1.key: already there") && said.contains("--renew"), "{said}");
+    assert_eq!(issue(&["--renew", "--days", "0"]).0, Some(2));
+    assert_eq!(issue(&["--renew", "--days", "1"]).0, Some(0));
+}
+
+#[test]
 fn an_existing_ca_is_never_replaced() {
     let folder = Folder::new(free_ports(3));
     let before = std::fs::read(folder.path("pki/ca.key")).unwrap();
