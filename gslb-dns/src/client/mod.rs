@@ -117,10 +117,14 @@ async fn answer(
     out: &mut impl Write,
 ) -> Result<u8, Failed> {
     let (question, node) = (Question::of(command), Node::at(address));
-    let code = once(&question, &node, format, out).await?;
     match command {
-        Command::Peers { watch: true } => watch(&question, &node, format, out).await,
-        _ => Ok(code),
+        // Listened to from the beginning to the end, so that Ctrl-C counts while an answer is awaited, too.
+        Command::Peers { watch: true } => tokio::select! {
+            biased;
+            _ = tokio::signal::ctrl_c() => Ok(0),
+            failed = watch(&question, &node, format, out) => failed,
+        },
+        _ => once(&question, &node, format, out).await,
     }
 }
 
@@ -224,14 +228,12 @@ async fn once(question: &Question, node: &Node, format: Format, out: &mut impl W
     Ok(if shown.healthy { 0 } else { UNHEALTHY })
 }
 
-/// Prints again and again until Ctrl-C. A node that goes away is awaited; one that was never there is not.
+/// Prints again and again. A node that goes away is awaited; one that was never there is not.
 async fn watch(question: &Question, node: &Node, format: Format, out: &mut impl Write) -> Result<u8, Failed> {
+    once(question, node, format, out).await?;
     let mut ticks = tokio::time::interval(WATCH);
     loop {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => return Ok(0),
-            _ = ticks.tick() => {}
-        }
+        ticks.tick().await;
         let body = node.get(&question.path).await;
         match (format, body) {
             (Format::Table, Ok(body)) => print(out, &format!("{CLEAR}{}", (question.show)(&body)?.text))?,

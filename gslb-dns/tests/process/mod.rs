@@ -92,6 +92,15 @@ impl Drop for Process {
     }
 }
 
+/// Waits until somebody accepts TCP connections there.
+pub(crate) fn wait_for_listener(address: &str, limit: Duration) {
+    let end = Instant::now() + limit;
+    while std::net::TcpStream::connect(address).is_err() {
+        assert!(Instant::now() < end, "nobody listens at {address} within {limit:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Ports below the range the kernel gives out, so many in a row, that nobody listens on at the moment. No two calls of a
 /// process get the same ones, and processes begin at different places.
 pub(crate) fn free_ports(count: u16) -> u16 {
