@@ -160,11 +160,10 @@ struct Deciding<'a> {
 
 impl Deciding<'_> {
     fn verdict(&self, steps: &mut Decision) -> Verdict {
-        let eligible = match self.eligible(steps) {
-            Ok(eligible) => eligible,
-            Err(verdict) => return verdict,
-        };
-        let contenders = self.contenders(eligible);
+        let mut contenders = Contenders::new();
+        if let Err(verdict) = self.find_contenders(&mut contenders, steps) {
+            return verdict;
+        }
         match self.site(&contenders, steps) {
             Ok(chosen) => self.service(&contenders, chosen, steps),
             Err(verdict) => verdict,
@@ -176,22 +175,25 @@ impl Deciding<'_> {
         self.published.candidates(self.index, self.family == Family::V6)
     }
 
-    fn eligible(&self, steps: &mut Decision) -> Result<Eligible, Verdict> {
+    /// The services that compete: the up ones, else those that stand in for them.
+    fn find_contenders(&self, contenders: &mut Contenders, steps: &mut Decision) -> Result<(), Verdict> {
+        for (eligible, reason) in
+            [(Eligible::Up, Reason::Up as fn(usize) -> Reason), (Eligible::Learning, Reason::Learning)]
+        {
+            self.add_eligible(eligible, contenders);
+            if !contenders.is_empty() {
+                steps.say(reason(contenders.len()));
+                return Ok(());
+            }
+        }
         if self.candidates().next().is_none() {
             steps.say(Reason::NoServiceOfFamily);
             return Err(Verdict::Empty);
         }
-        for (eligible, reason) in
-            [(Eligible::Up, Reason::Up as fn(usize) -> Reason), (Eligible::Learning, Reason::Learning)]
-        {
-            let count = self.candidates().filter(|c| self.admits(eligible, c.1)).count();
-            if count > 0 {
-                steps.say(reason(count));
-                return Ok(eligible);
-            }
-        }
         steps.say(Reason::AllDown(self.policy.all_down));
-        self.all_down(steps)
+        let eligible = self.all_down(steps)?;
+        self.add_eligible(eligible, contenders);
+        Ok(())
     }
 
     fn all_down(&self, steps: &mut Decision) -> Result<Eligible, Verdict> {
@@ -222,17 +224,17 @@ impl Deciding<'_> {
         }
     }
 
-    /// The eligible services of the family.
-    fn contenders(&self, eligible: Eligible) -> Contenders {
-        self.candidates()
-            .filter(|(_, service)| self.admits(eligible, *service))
-            .filter_map(|(position, service)| {
-                let site = self.published.config.services.get(service)?.site;
-                let id = self.published.services.get(service)?.id;
-                let weight = self.policy.bindings.get(position)?.weight;
-                Some(Contender { position, service, site, id, weight })
-            })
-            .collect()
+    /// Adds the eligible services of the family.
+    fn add_eligible(&self, eligible: Eligible, contenders: &mut Contenders) {
+        for (position, service) in self.candidates().filter(|(_, service)| self.admits(eligible, *service)) {
+            if let Some(view) = self.published.services.get(service)
+                && let Some(config) = self.published.config.services.get(service)
+                && let Some(binding) = self.policy.bindings.get(position)
+            {
+                let (site, id, weight) = (config.site, view.id, binding.weight);
+                contenders.push(Contender { position, service, site, id, weight });
+            }
+        }
     }
 
     fn site(&self, all: &[Contender], steps: &mut Decision) -> Result<Chosen, Verdict> {

@@ -2,7 +2,7 @@
 
 use super::resolve::Asked;
 use crate::counters::DnsCounters;
-use crate::decide::{Client, Decision, Family, Reason, Turn, Verdict, decide};
+use crate::decide::{Client, Decision, Family, Reason, Verdict, decide};
 use config::Vserver;
 use gslb_types::{GslbMethod, Ldns};
 use std::net::IpAddr;
@@ -50,9 +50,7 @@ pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Sel
     let nothing = Selection { ttl: 0, wants_rtt: false, selected: Selected::Nothing };
     let Some(domain) = config.domains.get(domain) else { return nothing };
     let Some(vserver) = config.vservers.get(domain.vserver) else { return nothing };
-    let decision = take_turn_and_decide(asked, domain.vserver, vserver, family);
-    count(&asked.shared.dns, vserver, &decision);
-    let selected = match decision.verdict {
+    let selected = match take_turn_and_decide(asked, domain.vserver, vserver, family) {
         Verdict::Service(service) => match config.services.get(service) {
             Some(service) => Selected::Addresses(Addresses::One(Some(service.address))),
             None => Selected::Nothing,
@@ -65,29 +63,29 @@ pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Sel
 }
 
 /// A turn is taken only by a decision that depends on it, and no two decisions take the same: what was decided on a look is
-/// decided again if another thread has taken that turn meanwhile.
-fn take_turn_and_decide(asked: Asked<'_>, index: usize, vserver: &Vserver, family: Family) -> Decision {
+/// decided again if another thread has taken that turn meanwhile. The reasons are counted here: they are too many to be
+/// handed on with the verdict.
+fn take_turn_and_decide(asked: Asked<'_>, index: usize, vserver: &Vserver, family: Family) -> Verdict {
     let published = asked.published;
     let client = Client { ldns: asked.source };
     let row = wants_rtt(vserver)
         .then(|| asked.shared.rtts.row(Ldns::of(asked.source, published.config.ldns.masks)))
         .flatten();
     let decide_on = |turn| decide(index, family, published, row.as_ref(), &client, turn, asked.now);
-    let Some(turns) = asked.shared.turns.of(index, family == Family::V6) else {
-        return decide_on(Turn::default());
-    };
-    let looked = turns.look();
+    let turns = asked.shared.turns.of(index, family == Family::V6);
+    let looked = turns.map(|turns| turns.look()).unwrap_or_default();
     let mut decision = decide_on(looked);
-    if decision.took_turn {
-        let taken = turns.take();
-        if taken != looked {
-            decision = decide_on(taken);
-        }
+    if decision.took_turn
+        && let Some(taken) = turns.map(|turns| turns.take())
+        && taken != looked
+    {
+        decision = decide_on(taken);
     }
-    if let Verdict::Service(service) = decision.verdict {
+    if let (Some(turns), Verdict::Service(service)) = (turns, decision.verdict) {
         turns.answered(service);
     }
-    decision
+    count(&asked.shared.dns, vserver, &decision);
+    decision.verdict
 }
 
 fn wants_rtt(vserver: &Vserver) -> bool {
