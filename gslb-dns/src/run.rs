@@ -5,10 +5,12 @@ use crate::listen;
 use crate::server::{Server, StartError};
 use config::{Config, Errors};
 use mep_io::{Files, GroupName, Identity, IdentityError};
+use std::convert::Infallible;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The exit code of a command that did not do its work.
 pub(crate) const FAILED: u8 = 1;
@@ -28,7 +30,7 @@ pub(crate) enum RunError {
     #[error("the node can't go on: {0}")]
     Failed(String),
     #[error("cannot start the runtime: {0}")]
-    Runtime(std::io::Error),
+    Runtime(io::Error),
 }
 
 /// Reads a configuration with all files it names.
@@ -85,6 +87,8 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
     let identity = Arc::new(identity(&config)?);
     raise_descriptor_limit();
     runtime()?.block_on(async {
+        // From here on it does not end the process.
+        let hangups = signal(SignalKind::hangup());
         let mut server = Server::start(config.clone(), identity).await?;
         let node = &config.this_node().id;
         let admin = server.admin.map(tracing::field::display);
@@ -95,6 +99,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
         let failure = tokio::select! {
             () = stopped() => None,
             failure = server.failed() => Some(failure),
+            never = refuse_reloads(hangups) => match never {},
         };
         tracing::info!(%node, failure = failure.as_deref(), "node stops");
         server.stop().await;
@@ -120,6 +125,18 @@ pub(crate) async fn stopped() {
     tokio::select! {
         () = terminate => {}
         _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+/// SIGHUP means "read the configuration again" everywhere, and a node can't do that while it runs. Left alone, the signal
+/// would end the process.
+async fn refuse_reloads(hangups: io::Result<Signal>) -> Infallible {
+    let Ok(mut hangups) = hangups else { return std::future::pending().await };
+    loop {
+        hangups.recv().await;
+        tracing::warn!(
+            "SIGHUP: the configuration is read at the start only; restart the node to take changes"
+        );
     }
 }
 

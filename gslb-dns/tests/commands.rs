@@ -196,6 +196,23 @@ fn a_log_that_nobody_reads_stalls_nobody() {
     assert!(log.len() > 60 * 1024, "the log did not fill the pipe: {}", log.len());
 }
 
+/// Faults I-61: a wish to reload must not end the node, and must not pass for granted.
+#[test]
+fn sighup_is_refused_and_the_node_goes_on() {
+    let port = free_ports(3);
+    let folder = Folder::new(port);
+    let mut node = Process::start(&["run", folder.config().to_str().unwrap()]);
+    answer(port);
+    for _ in 0..3 {
+        node.signal(Signal::SIGHUP);
+        assert_eq!(answer(port), [Ipv4Addr::new(192, 0, 2, 80)]);
+    }
+    node.signal(Signal::SIGTERM);
+    assert!(node.wait(SOON).success());
+    let log = node.stderr();
+    assert!(log.contains("SIGHUP") && log.contains("restart the node"), "{log}");
+}
+
 /// Threat T11: a log that goes to a file or to the journal holds no escape sequences.
 #[test]
 fn a_log_that_is_no_terminal_is_plain_text() {
