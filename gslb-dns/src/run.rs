@@ -97,9 +97,11 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
             %node, dns = ?server.dns, mep = %server.mep, admin, icmp_v4 = %icmp.v4, icmp_v6 = %icmp.v6, "node runs"
         );
         let failure = tokio::select! {
+            // A wish to reload that came before the one to stop is refused first.
+            biased;
+            never = refuse_reloads(hangups) => match never {},
             () = stopped() => None,
             failure = server.failed() => Some(failure),
-            never = refuse_reloads(hangups) => match never {},
         };
         tracing::info!(%node, failure = failure.as_deref(), "node stops");
         server.stop().await;
