@@ -5,7 +5,6 @@ use crate::listen;
 use crate::server::{Server, StartError};
 use config::{Config, Errors};
 use mep_io::{Files, GroupName, Identity, IdentityError};
-use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,6 +30,8 @@ pub(crate) enum RunError {
     Failed(String),
     #[error("cannot start the runtime: {0}")]
     Runtime(io::Error),
+    #[error("cannot listen to signals: {0}")]
+    Signals(io::Error),
 }
 
 /// Reads a configuration with all files it names.
@@ -87,8 +88,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
     let identity = Arc::new(identity(&config)?);
     raise_descriptor_limit();
     runtime()?.block_on(async {
-        // From here on it does not end the process.
-        let hangups = signal(SignalKind::hangup());
+        let mut signals = Signals::listen()?;
         let mut server = Server::start(config.clone(), identity).await?;
         let node = &config.this_node().id;
         let admin = server.admin.map(tracing::field::display);
@@ -97,10 +97,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
             %node, dns = ?server.dns, mep = %server.mep, admin, icmp_v4 = %icmp.v4, icmp_v6 = %icmp.v6, "node runs"
         );
         let failure = tokio::select! {
-            // A wish to reload that came before the one to stop is refused first.
-            biased;
-            never = refuse_reloads(hangups) => match never {},
-            () = stopped() => None,
+            () = signals.stopped() => None,
             failure = server.failed() => Some(failure),
         };
         tracing::info!(%node, failure = failure.as_deref(), "node stops");
@@ -114,31 +111,37 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, RunError> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(RunError::Runtime)
 }
 
-/// Returns when the process is asked to stop: SIGTERM, or Ctrl-C.
-pub(crate) async fn stopped() {
-    let terminate = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        () = terminate => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
+/// What the system or a person asks of the process.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
 }
 
-/// SIGHUP means "read the configuration again" everywhere, and a node can't do that while it runs. Left alone, the signal
-/// would end the process.
-async fn refuse_reloads(hangups: io::Result<Signal>) -> Infallible {
-    let Ok(mut hangups) = hangups else { return std::future::pending().await };
-    loop {
-        hangups.recv().await;
-        tracing::warn!(
-            "SIGHUP: the configuration is read at the start only; restart the node to take changes"
-        );
+impl Signals {
+    /// From here on signals no longer end the process by themselves: to be called before there is anything to stop in order.
+    pub(crate) fn listen() -> Result<Self, RunError> {
+        let listen = |kind| signal(kind).map_err(RunError::Signals);
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Returns when the process is asked to stop: SIGTERM, or Ctrl-C. SIGHUP means "read the configuration again"
+    /// everywhere, and a node can't do that while it runs: it is refused.
+    pub(crate) async fn stopped(&mut self) {
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.hangup.recv() => {
+                    tracing::warn!("SIGHUP: the configuration is read at the start only; restart to take changes");
+                }
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 mod world;
 
 use crate::cli::{ConfigArgs, DemoArgs};
-use crate::run::{self, RunError};
+use crate::run::{self, RunError, Signals};
 use crate::server::Server;
 use gslb_types::{Ldns, Reach, SiteIndex};
 use mep_io::pki::{self, Overwrite, PkiError, Validity};
@@ -63,10 +63,11 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), DemoError> {
     let folder = tempfile::Builder::new().prefix("gslb-demo-").tempdir().map_err(DemoError::Folder)?;
     write_files(folder.path(), args.port)?;
     run::runtime()?.block_on(async {
+        let mut signals = Signals::listen()?;
         let demo = Demo::start(folder.path(), args.port).await?;
         tokio::select! {
             result = demo.play(args.change_after) => result?,
-            () = run::stopped() => println!("\nStopping."),
+            () = signals.stopped() => println!("\nStopping."),
         }
         demo.stop().await;
         Ok(())
