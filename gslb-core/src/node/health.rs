@@ -27,6 +27,8 @@ pub(crate) struct Health {
     /// When the silence of a site takes its services down.
     silence: Timers<SiteIndex>,
     changes: Vec<Change>,
+    /// By virtual server: whether a service of it was up when [`Health::take_turned`] last looked.
+    had_one_up: Vec<bool>,
 }
 
 /// A service and what is thought of it.
@@ -80,8 +82,10 @@ impl Health {
             heard,
             silence,
             changes: Vec::new(),
+            had_one_up: Vec::new(),
         };
         health.note_last_good();
+        health.take_turned();
         health
     }
 
@@ -94,6 +98,7 @@ impl Health {
             judged.last_good = view.last_good;
             judged.response_time = view.response_time;
         }
+        self.take_turned();
     }
 
     /// All services, by index.
@@ -204,6 +209,17 @@ impl Health {
     /// What changed since the last call.
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
+    }
+
+    /// The virtual servers that lost their last service or got the first one since the last call, and whether one is up: a
+    /// moment that an operator wants told once, however many services it concerns (faults I-55).
+    pub(crate) fn take_turned(&mut self) -> Vec<(usize, bool)> {
+        let is_up = |service: usize| self.services.get(service).is_some_and(|s| s.state == ServiceState::Up);
+        let has_one_up = |v: &config::Vserver| v.bindings.iter().any(|b| is_up(b.service));
+        let have: Vec<bool> = self.config.vservers.iter().map(has_one_up).collect();
+        let had = std::mem::replace(&mut self.had_one_up, have);
+        let both = had.into_iter().zip(&self.had_one_up).enumerate();
+        both.filter(|(_, (had, has))| had != *has).map(|(vserver, (_, has))| (vserver, *has)).collect()
     }
 
     fn judge(&mut self, now: Timestamp, service: usize, state: ServiceState, reason: &str) {
@@ -469,6 +485,21 @@ vserver = "www"
         let mut h = health();
         h.handle_timeout(at(15));
         assert_eq!(h.services[B1].state, Down);
+    }
+
+    /// Faults I-55: told once when the last one goes and once when the first one comes.
+    #[test]
+    fn a_virtual_server_without_a_service_is_told_once() {
+        let mut h = health();
+        assert_eq!(h.take_turned(), []);
+        h.peer_up(at(0), site_b(), &node("b/1"));
+        h.own_verdict(at(1), A1, Up, "passed");
+        h.says(1, "b/1", Up);
+        assert_eq!(h.take_turned(), [(0, true)]);
+        h.own_verdict(at(2), A1, Down, "refused");
+        assert_eq!(h.take_turned(), []);
+        h.says(3, "b/1", Down);
+        assert_eq!((h.take_turned(), h.take_turned()), (vec![(0, false)], vec![]));
     }
 
     /// Behaviour 4: a node that has just been started and has not checked anything yet knows less than its neighbour.

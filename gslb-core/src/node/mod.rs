@@ -332,6 +332,11 @@ impl Node {
 
     fn peer_up(&mut self, now: Timestamp, peer: &NodeId) {
         tracing::info!(%peer, "session established");
+        if let Some(status) =
+            self.mep.peers().find(|status| status.peer == *peer && !status.mismatches.is_empty())
+        {
+            tracing::warn!(%peer, settings = ?status.mismatches, "the peer has other settings than this node");
+        }
         if let Some(&site) = self.site_by_name.get(&peer.site) {
             self.sites.peer_up(now, site, peer);
             self.health.peer_up(now, site, peer);
@@ -402,6 +407,16 @@ impl Node {
             if let Some(service) = self.config.services.get(change.service) {
                 let (from, to, reason) = (change.from, change.to, &change.reason);
                 tracing::info!(service = %service.name, %from, %to, reason, "service state");
+            }
+        }
+        for (vserver, has_one_up) in self.health.take_turned() {
+            let Some(policy) = self.config.vservers.get(vserver) else { continue };
+            let vserver = &policy.name;
+            match has_one_up {
+                true => tracing::info!(%vserver, "virtual server has a service that is up"),
+                false => {
+                    tracing::warn!(%vserver, all_down = ?policy.all_down, "virtual server has no service that is up")
+                }
             }
         }
         self.publish_soon(now);
