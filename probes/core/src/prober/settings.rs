@@ -73,12 +73,13 @@ impl Settings {
         self.failed_rounds.max(1)
     }
 
-    /// From round to round after so many failed ones: doubled with each once the LDNS is unreachable, up to a minute.
+    /// From round to round after so many failed ones: doubled with each once the LDNS is unreachable, up to 45 s.
     ///
     /// An address that answers nothing costs its owner and us little (threat T3), and is noticed within a minute when it
-    /// answers again.
+    /// answers again. With jitter and the timeouts of a round it stays below the minute after which a value that nothing
+    /// confirms is taken as unknown: what is unreachable shows as unreachable all the time.
     pub(super) fn period(&self, failed_rounds: u32) -> Duration {
-        const LONGEST: Duration = Duration::from_secs(60);
+        const LONGEST: Duration = Duration::from_secs(45);
         let Some(beyond) = failed_rounds.checked_sub(self.fatal_rounds()) else { return self.interval };
         let doubled = 2_u32.checked_pow(beyond.saturating_add(1)).unwrap_or(u32::MAX);
         self.interval.saturating_mul(doubled).min(LONGEST.max(self.interval))
@@ -93,8 +94,8 @@ mod tests {
     fn silence_doubles_the_interval_once_the_ldns_is_unreachable() {
         let settings = Settings::default();
         let secs: Vec<u64> = (0..9).map(|n| settings.period(n).as_secs()).collect();
-        assert_eq!(secs, [5, 5, 5, 10, 20, 40, 60, 60, 60]);
-        assert_eq!(settings.period(u32::MAX).as_secs(), 60);
+        assert_eq!(secs, [5, 5, 5, 10, 20, 40, 45, 45, 45]);
+        assert_eq!(settings.period(u32::MAX).as_secs(), 45);
         let slow = Settings { interval: Duration::from_secs(300), ..settings };
         assert_eq!(slow.period(7).as_secs(), 300);
     }
