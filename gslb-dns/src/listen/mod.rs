@@ -1,5 +1,6 @@
 //! DNS listeners: sockets, threads and framing around the one function `gslb_core::dns::answer`.
 
+mod datagrams;
 mod registry;
 mod sightings;
 mod tcp;
@@ -18,6 +19,7 @@ use gslb_core::Shared;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 /// What every listener needs to answer.
@@ -78,21 +80,21 @@ impl Listeners {
         self.tcp.iter().filter_map(|l| l.local_addr().ok()).collect()
     }
 
-    /// Starts answering: UDP on threads of its own, TCP on the runtime. All end when `context.stop` is cancelled.
+    /// Starts answering: UDP on threads of its own, TCP and TLS on the runtime. All end when `context.stop` is cancelled.
     pub(crate) fn serve(self, context: &Context, tasks: &mut Tasks) -> Result<(), io::Error> {
         for bound in self.udp {
             let context = context.clone();
             tasks.spawn_blocking("a DNS thread (UDP)", move || udp::serve(&bound, &context));
         }
         let registry = registry::Registry::new(self.limits);
-        for listener in self.tcp {
+        let plain = self.tcp.into_iter().map(|listener| (listener, None));
+        let (secure, config) = self.tls.unzip();
+        let acceptor = config.map(TlsAcceptor::from);
+        let secure = secure.into_iter().flatten().map(|listener| (listener, acceptor.clone()));
+        for (listener, tls) in plain.chain(secure) {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            tasks.spawn("a DNS listener (TCP)", tcp::serve(listener, registry.clone(), context.clone()));
-        }
-        if let Some((listeners, config)) = self.tls {
-            let listeners: Result<Vec<_>, _> =
-                listeners.into_iter().map(tokio::net::TcpListener::from_std).collect();
-            tasks.spawn("DNS over TLS", tls::serve(listeners?, config, context.clone()));
+            let name = if tls.is_some() { "a DNS listener (TLS)" } else { "a DNS listener (TCP)" };
+            tasks.spawn(name, tcp::serve(listener, tls, registry.clone(), context.clone()));
         }
         Ok(())
     }
