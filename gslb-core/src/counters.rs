@@ -79,7 +79,7 @@ counters! {
         panics,
         /// UDP replies the kernel did not take.
         send_errors,
-        /// TCP connections accepted; hickory-server does not tell about those of TLS.
+        /// TCP connections accepted, with and without TLS.
         connections,
         /// TCP connections closed to make room for others.
         connections_evicted,

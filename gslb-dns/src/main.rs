@@ -18,8 +18,8 @@ use std::process::ExitCode;
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 
-/// What is logged unless `--log` says otherwise: hickory-server writes two lines for every query at info.
-const DEFAULT_LOG: &str = "info,hickory_server=warn";
+/// What is logged unless `--log` says otherwise.
+const DEFAULT_LOG: &str = "info";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

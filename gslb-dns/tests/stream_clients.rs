@@ -77,6 +77,28 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
+/// Threat T15: the caps hold for connections over TLS too, from the first packet on.
+#[test]
+fn a_client_that_hoards_tls_connections_loses_its_own() {
+    let port = free_ports(1);
+    let dot = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let _node = Node::start(&format!(
+        "tcp_connections_per_address = 4\n[dns.tls]\nlisten = [\"{dot}\"]\ncertificate = \"pki/fra-1.crt\"\nkey = \"pki/fra-1.key\""
+    ));
+    let connect = |_| {
+        let stream = TcpStream::connect(dot).unwrap();
+        stream.set_read_timeout(Some(IDLE / 10)).unwrap();
+        stream
+    };
+    let mut silent: Vec<TcpStream> = (0..5).map(connect).collect();
+    // A handshake that never begins ends after 5 s, for all of them: the first goes at once, and alone.
+    let end = Instant::now() + Duration::from_secs(4);
+    while !is_closed(&mut silent[0]) {
+        assert!(Instant::now() < end, "the fifth connection has closed none");
+    }
+    assert!(silent[1..].iter_mut().all(|stream| !is_closed(stream)));
+}
+
 /// RFC 7766 section 6.2.3, faults I-25: messages that deserve no reply keep no connection open.
 #[test]
 fn a_client_that_sends_messages_without_content_is_idle() {

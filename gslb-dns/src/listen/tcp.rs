@@ -1,5 +1,5 @@
-//! DNS over TCP (RFC 7766): two-byte lengths, pipelining, reuse, half-close; our own framing, because hickory-server's has no
-//! cap on connections and its accept loop spins when descriptors run out.
+//! DNS over TCP (RFC 7766), and over TLS within it (RFC 7858): two-byte lengths, pipelining, reuse, half-close; our own
+//! framing, because hickory-server's has no cap on connections and its accept loop spins when descriptors run out.
 
 use super::Context;
 use super::registry::{Place, Registry};
@@ -11,13 +11,17 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinError;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 /// Connections the kernel holds until they are accepted.
 const BACKLOG: i32 = 1024;
+
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// How long accepting pauses when there is no descriptor left, instead of spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -41,8 +45,14 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-/// Accepts until `context.stop` is cancelled. Connections are tasks of their own and end with it.
-pub(crate) async fn serve(listener: TcpListener, registry: Registry, context: Context) {
+/// Accepts until `context.stop` is cancelled, with TLS if there is an acceptor for it. Connections are tasks of their own and
+/// end with it.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    registry: Registry,
+    context: Context,
+) {
     let mut connections = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
@@ -57,11 +67,12 @@ pub(crate) async fn serve(listener: TcpListener, registry: Registry, context: Co
                     let connection = Connection {
                         stream,
                         source: from.ip().to_canonical(),
+                        transport: Transport::Tcp,
                         idle: registry.limits().idle,
                         place,
                         context: context.clone(),
                     };
-                    connections.spawn(connection.run());
+                    connections.spawn(connection.run(tls.clone()));
                 }
                 // Out of descriptors, or the client is gone already: neither may end the listener or spin.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -78,24 +89,40 @@ fn note(done: Result<(), JoinError>, counters: &DnsCounters) {
     }
 }
 
-struct Connection {
-    stream: TcpStream,
+struct Connection<S> {
+    stream: S,
     source: IpAddr,
+    transport: Transport,
     idle: Duration,
     place: Place,
     context: Context,
 }
 
-impl Connection {
-    async fn run(mut self) {
+impl Connection<TcpStream> {
+    async fn run(mut self, tls: Option<TlsAcceptor>) {
         let close = self.place.close.clone();
+        let conversation = async {
+            match tls {
+                None => self.talk().await,
+                Some(tls) => self.secure(&tls).await,
+            }
+        };
         tokio::select! {
             () = close.cancelled() => {}
             // How a stranger's connection ends is nobody's concern.
-            _ = self.talk() => {}
+            _ = conversation => {}
         }
     }
 
+    /// Shakes hands, and talks within.
+    async fn secure(self, tls: &TlsAcceptor) -> io::Result<()> {
+        let Connection { stream, source, idle, place, context, .. } = self;
+        let stream = timeout(HANDSHAKE, tls.accept(stream)).await??;
+        Connection { stream, source, transport: Transport::Tls, idle, place, context }.talk().await
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn talk(&mut self) -> io::Result<()> {
         let mut input = Vec::new();
         let mut chunk = [0; READ];
@@ -144,7 +171,7 @@ impl Connection {
         let published = context.shared.published.load();
         REPLY.with_borrow_mut(|buffer| {
             let answered =
-                answer(&context.shared, &published, request, self.source, Transport::Tcp, now, buffer);
+                answer(&context.shared, &published, request, self.source, self.transport, now, buffer);
             if let Some(ldns) = answered.sighting {
                 context.sightings.send(ldns);
             }
@@ -162,7 +189,11 @@ impl Connection {
     /// Writes what is collected. A client that does not read is cut off after the idle time.
     async fn write(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
         if !output.is_empty() {
-            timeout(self.idle, self.stream.write_all(output)).await??;
+            let sent = async {
+                self.stream.write_all(output).await?;
+                self.stream.flush().await
+            };
+            timeout(self.idle, sent).await??;
             output.clear();
         }
         Ok(())
