@@ -235,3 +235,27 @@ fn with_everything_dead_but_the_dns_threads_answers_go_on() {
     }
     unbroken(&world);
 }
+
+/// A peer behind a narrow line gets the newest values late, and all of them; what is on the way to it stays bounded, as the
+/// witness sees to.
+#[test]
+fn a_slow_peer_misses_nothing() {
+    let mut world = world(Group::new(&THREE), 1);
+    world.narrow(0, 1, Some(1_000));
+    let waits = |world: &World| {
+        let published = world.hosts()[0].published().expect("a node that runs");
+        published.peers.iter().map(|peer| peer.outbox).collect::<Vec<_>>()
+    };
+    let mut waited = vec![0, 0];
+    for n in 0..320 {
+        world.put_resolver(resolver(n), &[ms(20), ms(50), ms(90)]);
+        world.ask(0, resolver(n));
+        world.drive(ms(12));
+        waited = waited.iter().zip(waits(&world)).map(|(a, b)| b.max(*a)).collect();
+    }
+    assert!(waited[0] > 20 && waited[1] < 10, "{waited:?} wait at most for the slow and for the fast peer");
+    world.drive(secs(30));
+    unbroken(&world);
+    assert_eq!(world.tables_differ(), None);
+    assert_eq!(waits(&world), [0, 0]);
+}

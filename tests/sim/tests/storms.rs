@@ -3,7 +3,7 @@
 use sim::storm;
 
 /// Some seconds of a debug build.
-const SEEDS: u64 = 36;
+const SEEDS: u64 = 40;
 
 /// Bar R21.
 #[test]

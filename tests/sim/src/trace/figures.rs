@@ -15,6 +15,7 @@ pub(super) struct Tally {
     best: f64,
     round_robin: f64,
     regrets: Vec<f64>,
+    late: (f64, u64),
     changes: u64,
     last: BTreeMap<IpAddr, usize>,
     began: Option<Timestamp>,
@@ -36,6 +37,8 @@ pub struct Figures {
     pub round_robin_regret: f64,
     /// Mean regret.
     pub mean_regret: f64,
+    /// Mean regret of the queries at the very moment the RTTs change: what is known then is a slice old.
+    pub late_regret: f64,
     /// Half of the answers lose no more, then 95 and 99 of a hundred.
     pub regret_quantiles: [f64; 3],
     /// Answers within 5 ms of the best, of a hundred.
@@ -51,7 +54,15 @@ pub struct Figures {
 }
 
 impl Tally {
-    pub(super) fn answered(&mut self, now: Timestamp, ldns: IpAddr, site: usize, rtts: &[Option<Duration>]) {
+    /// An answer; `late` if the RTTs have changed just now.
+    pub(super) fn answered(
+        &mut self,
+        now: Timestamp,
+        ldns: IpAddr,
+        site: usize,
+        rtts: &[Option<Duration>],
+        late: bool,
+    ) {
         self.began.get_or_insert(now);
         self.ended = now;
         if self.last.insert(ldns, site).is_some_and(|before| before != site) {
@@ -69,6 +80,9 @@ impl Tally {
         self.best += best;
         self.round_robin += known.iter().sum::<f64>() / known.len() as f64 - best;
         self.regrets.push(rtt - best);
+        if late {
+            self.late = (self.late.0 + rtt - best, self.late.1 + 1);
+        }
     }
 
     pub(super) fn figures(mut self, advertised: u64, rows: u64, probes: u64) -> Figures {
@@ -85,6 +99,7 @@ impl Tally {
             oracle: self.best / answers,
             round_robin_regret: self.round_robin / answers,
             mean_regret: (self.sum - self.best) / answers,
+            late_regret: self.late.0 / (self.late.1 as f64).max(1.0),
             regret_quantiles: [quantile(0.5), quantile(0.95), quantile(0.99)],
             within_tolerance: 100.0 * near as f64 / answers,
             changes: self.changes as f64 / ldns_hours,
@@ -110,6 +125,7 @@ impl fmt::Display for Figures {
             "regret             mean {:.1} ms, {share:.1} % of round robin's {:.1} ms",
             self.mean_regret, self.round_robin_regret
         )?;
+        writeln!(f, "                   mean {:.1} ms at the moment of a change", self.late_regret)?;
         writeln!(
             f,
             "                   50 % {half:.1} ms, 95 % {most:.1} ms, 99 % {nearly_all:.1} ms; {:.1} % within 5 ms",

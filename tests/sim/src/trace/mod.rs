@@ -55,7 +55,7 @@ pub fn replay(trace: &Trace, group: Group, seed: u64) -> Result<Figures, ReplayE
         let mut at = slice.at;
         while at < next {
             drive_to(&mut world, at);
-            ask_all(&mut world, slice, begun.then_some(&mut tally));
+            ask_all(&mut world, slice, at == slice.at, begun.then_some(&mut tally));
             at += PAUSE;
         }
         if let Some(violation) = world.violation() {
@@ -115,14 +115,14 @@ fn set_ways(world: &mut World, slice: &Slice) {
     }
 }
 
-fn ask_all(world: &mut World, slice: &Slice, mut tally: Option<&mut Tally>) {
+fn ask_all(world: &mut World, slice: &Slice, late: bool, mut tally: Option<&mut Tally>) {
     let moment = (world.now().as_secs() / PAUSE.as_secs()) as usize;
     let askers: Vec<IpAddr> = slice.rtts.keys().copied().collect();
     for (k, ldns) in askers.into_iter().enumerate() {
         let n = (k + moment) % world.hosts().len();
         let site = world.ask(n, ldns).service();
         if let (Some(tally), Some(site), Some(rtts)) = (tally.as_deref_mut(), site, slice.rtts.get(&ldns)) {
-            tally.answered(world.now(), ldns, site, rtts);
+            tally.answered(world.now(), ldns, site, rtts, late);
         }
     }
 }

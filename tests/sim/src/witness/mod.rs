@@ -15,7 +15,7 @@ use pace::Pace;
 use probes_core::wire::{ProbeId, ProbeReply, ProbeRequest};
 use std::fmt;
 use std::net::IpAddr;
-use table::Mirror;
+use table::{Look, Mirror};
 use told::Told;
 
 /// What must hold.
@@ -67,8 +67,8 @@ impl fmt::Display for Violation {
 pub(crate) enum Cause {
     /// Its alarm.
     Time,
-    /// A query.
-    Sighting,
+    /// A query from this address.
+    Sighting(IpAddr),
     /// What became of a probe: whom it was for, and the RTT if it measured.
     Reply { target: Option<IpAddr>, reply: ProbeReply },
     /// A frame.
@@ -171,14 +171,14 @@ impl Witness {
         match cause {
             Cause::Reply { reply, .. } => self.paces[n].replied(local, *reply),
             Cause::Frame { from, frame } => self.told.heard(n, *from, frame),
-            Cause::Time | Cause::Sighting | Cause::Other => {}
+            Cause::Time | Cause::Sighting(_) | Cause::Other => {}
         }
         if !self.looks_away {
-            let result =
-                self.mirrors[n].compare(local, host, shared, cause, n, &mut self.told, &mut self.paces[n]);
+            let look = Look { local, host, shared, cause };
+            let result = self.mirrors[n].compare(look, &mut self.told, &mut self.paces[n]);
             self.check(at, result);
         }
-        let result = caps(host, shared);
+        let result = caps(host, shared, cause);
         self.check(at, result);
     }
 
@@ -206,11 +206,13 @@ impl Witness {
 }
 
 /// What a node may hold.
-fn caps(host: &Host, shared: &Shared) -> Result<(), (Invariant, String)> {
+fn caps(host: &Host, shared: &Shared, cause: &Cause) -> Result<(), (Invariant, String)> {
     let (id, cap) = (host.id(), host.config().ldns.cap);
-    let rows = shared.rtts.len();
-    if rows > cap {
-        return Err((Invariant::Cap, format!("{id} has {rows} rows, more than {cap}")));
+    if matches!(cause, Cause::Sighting(_) | Cause::Frame { .. }) {
+        let rows = shared.rtts.len();
+        if rows > cap {
+            return Err((Invariant::Cap, format!("{id} has {rows} rows, more than {cap}")));
+        }
     }
     let published = shared.published.load();
     for peer in published.peers.iter().filter(|peer| peer.state == PeerState::Up) {

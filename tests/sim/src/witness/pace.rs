@@ -39,7 +39,7 @@ struct Sent {
 struct Round {
     began: Timestamp,
     tried: Vec<ProbeKind>,
-    has_measured: bool,
+    is_over: bool,
 }
 
 impl Pace {
@@ -57,8 +57,12 @@ impl Pace {
         self.sent.get(&id).map(|sent| sent.target)
     }
 
+    /// There is a new entry. If there was one before, its round has ended with it; the interval has not.
     pub(super) fn admitted(&mut self, ldns: Ldns) {
         self.fresh.insert(ldns);
+        if let Some(round) = self.rounds.get_mut(&ldns.address()) {
+            round.is_over = true;
+        }
     }
 
     pub(super) fn replied(&mut self, now: Timestamp, reply: ProbeReply) {
@@ -71,7 +75,7 @@ impl Pace {
                 | ProbeOutcome::NotPermitted
         );
         if let Some(round) = self.rounds.get_mut(&target).filter(|round| round.tried.last() == Some(&kind)) {
-            round.has_measured |= measures && now < given_up;
+            round.is_over |= measures && now < given_up;
         }
     }
 
@@ -116,12 +120,12 @@ impl Pace {
         host: &Host,
         probe: &ProbeRequest,
     ) -> Result<(), (Invariant, String)> {
-        let fresh = Round { began: now, tried: vec![probe.kind], has_measured: false };
+        let fresh = Round { began: now, tried: vec![probe.kind], is_over: false };
         let Some(round) = self.rounds.get_mut(&probe.target) else {
             self.rounds.insert(probe.target, fresh);
             return Ok(());
         };
-        if !round.has_measured && !round.tried.contains(&probe.kind) {
+        if !round.is_over && !round.tried.contains(&probe.kind) {
             round.tried.push(probe.kind);
             return Ok(());
         }

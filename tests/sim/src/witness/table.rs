@@ -1,10 +1,10 @@
 //! Who writes into the table, and by how much.
 
 use super::pace::Pace;
-use super::told::Told;
+use super::told::{self, Told};
 use super::{Cause, Invariant};
-use crate::world::{Host, HostIndex};
-use gslb_core::{Cell, Shared};
+use crate::world::Host;
+use gslb_core::{Cell, Row, Shared};
 use gslb_types::{Ldns, Reach, Rtt, SiteIndex, Timestamp};
 use probes_core::wire::ProbeOutcome;
 use std::collections::BTreeMap;
@@ -16,75 +16,130 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A node's table as it was after its last turn.
 #[derive(Default)]
 pub(super) struct Mirror {
-    rows: BTreeMap<Ldns, Vec<Cell>>,
+    rows: BTreeMap<Ldns, Row>,
     /// What the last turn changed in the own column, as it was before.
     before: BTreeMap<Ldns, Reach>,
+}
+
+/// What is known of a turn.
+#[derive(Clone, Copy)]
+pub(super) struct Look<'a> {
+    pub(super) local: Timestamp,
+    pub(super) host: &'a Host,
+    pub(super) shared: &'a Shared,
+    pub(super) cause: &'a Cause,
 }
 
 impl Mirror {
     /// Whether this is what the node's own site advertises for an LDNS, or did when its last turn began: frames of that turn
     /// may have been written before.
-    pub(super) fn advertises(&self, ldns: Ldns, site: usize, reach: Reach) -> bool {
-        let own = self.rows.get(&ldns).and_then(|cells| cells.get(site)).map(|cell| cell.reach());
+    pub(super) fn advertises(&self, ldns: Ldns, site: SiteIndex, reach: Reach) -> bool {
+        let own = self.rows.get(&ldns).map(|row| row.cell(site).reach());
         own == Some(reach) || self.before.get(&ldns) == Some(&reach)
     }
 
     /// Compares the table with what it was, and judges what changed.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "it is the one place where all that is known of a turn comes together"
-    )]
     pub(super) fn compare(
         &mut self,
-        local: Timestamp,
-        host: &Host,
-        shared: &Shared,
-        cause: &Cause,
-        n: HostIndex,
+        look: Look<'_>,
         told: &mut Told,
         pace: &mut Pace,
     ) -> Result<(), (Invariant, String)> {
         self.before.clear();
-        let mut rows = BTreeMap::new();
-        for (ldns, row) in shared.rtts.page(None, usize::MAX) {
-            let sites = (0..host.config().sites.len()).filter_map(SiteIndex::new);
-            let cells: Vec<Cell> = sites.map(|site| row.cell(site)).collect();
-            // An entry may go and come back within one turn.
-            let is_empty = |cells: &[Cell]| cells.iter().all(|cell| *cell == Cell::default());
-            let is_new = is_empty(&cells) && row.first_seen() + SECOND > local;
-            let before = self.rows.remove(&ldns).filter(|before| !is_new || is_empty(before));
-            if before.is_none() {
-                pace.admitted(ldns);
-            }
-            let turn = Turn { local, host, cause, ldns };
-            for (site, cell) in cells.iter().enumerate() {
-                let old = before.as_ref().and_then(|cells| cells.get(site)).copied().unwrap_or_default();
-                turn.judge(site, old, *cell, told)?;
-                if site == n && turn.advertises_anew(old, *cell) {
-                    self.before.insert(ldns, old.reach());
-                    told.changed(n, ldns, cell.reach());
+        let mut gone = Vec::new();
+        for (ldns, before) in &mut self.rows {
+            match look.shared.rtts.row(*ldns) {
+                Some(row) => {
+                    // An entry may go and come back within one turn.
+                    if look.is_new(&row) && !look.is_empty(before) {
+                        pace.admitted(*ldns);
+                        *before = Row::default();
+                    }
+                    Turn { look, ldns: *ldns }.judge_row(before, &row, told, &mut self.before)?;
+                    *before = row;
                 }
+                None => gone.push(*ldns),
             }
-            rows.insert(ldns, cells);
         }
-        self.rows = rows;
+        gone.iter().for_each(|ldns| drop(self.rows.remove(ldns)));
+        self.newcomers(look, told, pace)
+    }
+
+    /// Takes in the rows that this turn may have made; there must be no others.
+    fn newcomers(
+        &mut self,
+        look: Look<'_>,
+        told: &mut Told,
+        pace: &mut Pace,
+    ) -> Result<(), (Invariant, String)> {
+        let masks = look.host.config().ldns.masks;
+        let heard = match look.cause {
+            Cause::Sighting(address) => vec![*address],
+            Cause::Frame { frame, .. } => told::sightings(frame),
+            Cause::Time | Cause::Reply { .. } | Cause::Other => return Ok(()),
+        };
+        for ldns in heard.into_iter().map(|address| Ldns::of(address, masks)) {
+            if let Some(row) = look.shared.rtts.row(ldns).filter(|_| !self.rows.contains_key(&ldns)) {
+                pace.admitted(ldns);
+                Turn { look, ldns }.judge_row(&Row::default(), &row, told, &mut self.before)?;
+                self.rows.insert(ldns, row);
+            }
+        }
+        let rows = look.shared.rtts.len();
+        if rows != self.rows.len() {
+            let what = format!("{} has {rows} rows, and {} were heard of", look.host.id(), self.rows.len());
+            return Err((Invariant::OneWriter, what));
+        }
         Ok(())
     }
 }
 
+impl Look<'_> {
+    fn sites(&self) -> impl Iterator<Item = SiteIndex> + use<> {
+        (0..self.host.config().sites.len()).filter_map(SiteIndex::new)
+    }
+
+    fn is_empty(&self, row: &Row) -> bool {
+        self.sites().all(|site| row.cell(site) == Cell::default())
+    }
+
+    fn is_new(&self, row: &Row) -> bool {
+        row.first_seen() + SECOND > self.local && self.is_empty(row)
+    }
+}
+
 struct Turn<'a> {
-    local: Timestamp,
-    host: &'a Host,
-    cause: &'a Cause,
+    look: Look<'a>,
     ldns: Ldns,
 }
 
 impl Turn<'_> {
-    fn judge(&self, site: usize, old: Cell, new: Cell, told: &Told) -> Result<(), (Invariant, String)> {
-        if new.confirmed() > self.local {
+    fn judge_row(
+        &self,
+        before: &Row,
+        row: &Row,
+        told: &mut Told,
+        changed: &mut BTreeMap<Ldns, Reach>,
+    ) -> Result<(), (Invariant, String)> {
+        for site in self.look.sites() {
+            let (old, new) = (before.cell(site), row.cell(site));
+            if old == new {
+                continue;
+            }
+            self.judge(site, old, new, told)?;
+            if site == self.look.host.site() && self.advertises_anew(old, new) {
+                changed.insert(self.ldns, old.reach());
+                told.changed(site.get(), self.ldns, new.reach());
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&self, site: SiteIndex, old: Cell, new: Cell, told: &Told) -> Result<(), (Invariant, String)> {
+        if new.confirmed() > self.look.local {
             return Err(self.wrong(Invariant::OneWriter, site, old, new, "it was confirmed in the future"));
         }
-        if site == self.host.site().get() {
+        if site == self.look.host.site() {
             self.own(site, old, new)
         } else {
             self.foreign(site, old, new, told)
@@ -93,23 +148,23 @@ impl Turn<'_> {
 
     /// Whether the own site says something else than before, or the same after so long that it no longer counted.
     fn advertises_anew(&self, old: Cell, new: Cell) -> bool {
-        let max_age = self.host.config().mep.max_age;
+        let max_age = self.look.host.config().mep.max_age;
         let is_revived =
-            old.current(self.local, max_age, None) != new.reach() && new.confirmed() > old.confirmed();
+            old.current(self.look.local, max_age, None) != new.reach() && new.confirmed() > old.confirmed();
         old.reach() != new.reach() || is_revived
     }
 
     /// The own column: samples write it, silence withdraws it.
-    fn own(&self, site: usize, old: Cell, new: Cell) -> Result<(), (Invariant, String)> {
-        let tolerance = self.host.config().group.rtt_tolerance;
-        let max_age = self.host.config().mep.max_age;
+    fn own(&self, site: SiteIndex, old: Cell, new: Cell) -> Result<(), (Invariant, String)> {
+        let tolerance = self.look.host.config().group.rtt_tolerance;
+        let max_age = self.look.host.config().mep.max_age;
         let is_alike =
             |a: Rtt, b: Rtt| Duration::from_micros(a.as_micros().abs_diff(b.as_micros()).into()) <= tolerance;
-        let counted = old.current(self.local, max_age, None);
+        let counted = old.current(self.look.local, max_age, None);
         match (counted, new.reach()) {
             (_, to) if to == old.reach() => Ok(()),
-            (_, Reach::Unreachable) if matches!(self.cause, Cause::Time | Cause::Reply { .. }) => Ok(()),
-            (_, Reach::Pending) if matches!(self.cause, Cause::Time) => Ok(()),
+            (_, Reach::Unreachable) if matches!(self.look.cause, Cause::Time | Cause::Reply { .. }) => Ok(()),
+            (_, Reach::Pending) if matches!(self.look.cause, Cause::Time) => Ok(()),
             (Reach::Known(from), Reach::Known(to)) if is_alike(from, to) => {
                 Err(self.wrong(Invariant::Tolerance, site, old, new, "it changed within the tolerance"))
             }
@@ -122,14 +177,14 @@ impl Turn<'_> {
 
     /// The sample that this turn brought for this LDNS.
     fn sample(&self) -> Option<Rtt> {
-        let Cause::Reply { target: Some(target), reply } = self.cause else { return None };
+        let Cause::Reply { target: Some(target), reply } = self.look.cause else { return None };
         match reply.outcome {
             ProbeOutcome::EchoReply(rtt)
             | ProbeOutcome::DnsAnswer(rtt)
             | ProbeOutcome::Connected(rtt)
             | ProbeOutcome::Reset(rtt)
             | ProbeOutcome::PortUnreachable(rtt) => {
-                (Ldns::of(*target, self.host.config().ldns.masks) == self.ldns).then_some(rtt)
+                (Ldns::of(*target, self.look.host.config().ldns.masks) == self.ldns).then_some(rtt)
             }
             ProbeOutcome::RouterError
             | ProbeOutcome::TimedOut
@@ -139,34 +194,36 @@ impl Turn<'_> {
     }
 
     /// Another site's column: what that site has said.
-    fn foreign(&self, site: usize, old: Cell, new: Cell, told: &Told) -> Result<(), (Invariant, String)> {
+    fn foreign(&self, site: SiteIndex, old: Cell, new: Cell, told: &Told) -> Result<(), (Invariant, String)> {
         if old.reach() == new.reach() {
             return Ok(());
         }
-        match self.cause {
-            Cause::Frame { from, .. }
-                if *from == site && told.was_advertised(site, self.ldns, new.reach()) =>
-            {
-                Ok(())
-            }
-            Cause::Frame { from, .. } if *from == site => {
-                Err(self.wrong(Invariant::OneWriter, site, old, new, "its site never advertised that"))
-            }
-            _ => Err(self.wrong(Invariant::OneWriter, site, old, new, "another than its site wrote it")),
-        }
+        let Cause::Frame { from, frame } = self.look.cause else {
+            return Err(self.wrong(Invariant::OneWriter, site, old, new, "nobody said so"));
+        };
+        let why = if *from != site.get() {
+            "another than its site wrote it"
+        } else if !told::rows(frame).contains(&(self.ldns, new.reach())) {
+            "its site did not say so"
+        } else if !told.was_advertised(site.get(), self.ldns, new.reach()) {
+            "its site never advertised that"
+        } else {
+            return Ok(());
+        };
+        Err(self.wrong(Invariant::OneWriter, site, old, new, why))
     }
 
     fn wrong(
         &self,
         invariant: Invariant,
-        site: usize,
+        site: SiteIndex,
         old: Cell,
         new: Cell,
         why: &str,
     ) -> (Invariant, String) {
-        let (id, ldns) = (self.host.id(), self.ldns);
+        let (id, ldns) = (self.look.host.id(), self.ldns);
         let what = format!(
-            "column {site} of {ldns} at {id} went from {:?} to {:?}: {why}",
+            "column {site:?} of {ldns} at {id} went from {:?} to {:?}: {why}",
             old.reach(),
             new.reach()
         );

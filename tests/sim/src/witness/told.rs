@@ -8,7 +8,7 @@ use super::Invariant;
 use super::table::Mirror;
 use crate::world::HostIndex;
 use bytes::Bytes;
-use gslb_types::{Ldns, Reach, Rtt};
+use gslb_types::{Ldns, Reach, Rtt, SiteIndex};
 use mep_core::proto::{self, frame::Body};
 use prost::Message as _;
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,7 +127,7 @@ impl Told {
                     teller.rows += 1;
                     let times = session.told.entry(ldns).or_default();
                     *times += 1;
-                    if !own.advertises(ldns, from, reach) {
+                    if SiteIndex::new(from).is_none_or(|site| !own.advertises(ldns, site, reach)) {
                         let what = format!(
                             "host {from} told {reach:?} of {ldns} to {to}, which it does not advertise"
                         );
@@ -150,6 +150,22 @@ impl Told {
 
 fn body(frame: &Bytes) -> Option<Body> {
     proto::Frame::decode(frame.clone()).ok()?.body
+}
+
+/// The rows of a frame.
+pub(super) fn rows(frame: &Bytes) -> Vec<(Ldns, Reach)> {
+    match body(frame) {
+        Some(Body::Rtts(rows)) => rows.groups.iter().flat_map(rows_of).collect(),
+        Some(_) | None => Vec::new(),
+    }
+}
+
+/// The addresses that a frame says have asked.
+pub(super) fn sightings(frame: &Bytes) -> Vec<IpAddr> {
+    match body(frame) {
+        Some(Body::Sightings(s)) => s.groups.iter().flat_map(|g| addresses(&g.v4, &g.v6)).collect(),
+        Some(_) | None => Vec::new(),
+    }
 }
 
 fn addresses(v4: &[u32], v6: &[u8]) -> Vec<IpAddr> {

@@ -287,7 +287,7 @@ impl World {
     fn cause(&self, n: HostIndex, input: Option<&Input>) -> Cause {
         match input {
             None => Cause::Time,
-            Some(Input::Sighting(_)) => Cause::Sighting,
+            Some(Input::Sighting(address)) => Cause::Sighting(*address),
             Some(Input::Probe(reply)) => self.witness.cause_of_reply(n, *reply),
             Some(Input::Carrier(CarrierEvent::Received { conn, frame })) => {
                 match self.net.other_end(n, *conn) {
