@@ -86,7 +86,7 @@ fn certificate_files(config: &Config) -> impl Iterator<Item = &Path> {
 pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
     let config = Arc::new(load(args).map_err(RunError::Config)?);
     let identity = Arc::new(identity(&config)?);
-    raise_descriptor_limit();
+    raise_descriptor_limit(config.dns.tcp_connections);
     runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
         let mut server = Server::start(config.clone(), identity).await?;
@@ -156,13 +156,26 @@ pub(crate) fn identity(config: &Config) -> Result<Identity, RunError> {
     Ok(Identity::load(&files, &group, &config.this_node().id)?)
 }
 
-/// A probe or a TCP client takes a descriptor; the usual soft limit of 1024 is far below the hard one.
-fn raise_descriptor_limit() {
+/// Descriptors for all but DNS clients: the admin API's connections take half, checks and probes under way the rest.
+const OTHER_DESCRIPTORS: u64 = 256;
+
+/// A probe or a TCP client takes a descriptor; the usual soft limit of 1024 is far below the hard one. Where that is too low
+/// as well, DNS clients over TCP could take all there are: monitors and the admin API would stand still.
+fn raise_descriptor_limit(tcp_connections: usize) {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < hard
-        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
-    {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let raised = if soft < hard { setrlimit(Resource::RLIMIT_NOFILE, hard, hard) } else { Ok(()) };
+    if let Err(error) = raised {
         tracing::warn!(%error, soft, hard, "the limit of open files could not be raised");
+    }
+    let limit = if raised.is_ok() { hard } else { soft };
+    let needed = u64::try_from(tcp_connections).unwrap_or(u64::MAX).saturating_add(OTHER_DESCRIPTORS);
+    if limit < needed {
+        tracing::warn!(
+            limit,
+            needed,
+            tcp_connections,
+            "DNS clients over TCP can take all descriptors: raise the limit of open files or lower dns.tcp_connections"
+        );
     }
 }

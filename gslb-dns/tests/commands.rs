@@ -209,6 +209,25 @@ fn sighup_is_refused_and_the_node_goes_on() {
     assert!(log.contains("SIGHUP") && log.contains("restart to take changes"), "{log}");
 }
 
+/// Bar R15: the node runs, and an operator reads why its admin API may not answer one day.
+#[test]
+fn too_few_descriptors_for_the_clients_allowed_are_warned_of() {
+    let port = free_ports(3);
+    let folder = Folder::new(port);
+    let logged = |descriptors| {
+        let config = folder.config();
+        let mut node = Process::start_with_descriptors(descriptors, &["run", config.to_str().unwrap()]);
+        assert_eq!(answer(port), [Ipv4Addr::new(192, 0, 2, 80)]);
+        node.signal(Signal::SIGTERM);
+        assert!(node.wait(SOON).success());
+        node.stderr()
+    };
+    let warning = "raise the limit of open files or lower dns.tcp_connections";
+    let (few, enough) = (logged(767), logged(768));
+    assert!(few.contains(warning), "{few}");
+    assert!(!enough.contains(warning), "{enough}");
+}
+
 /// Threat T11: a log that goes to a file or to the journal holds no escape sequences.
 #[test]
 fn a_log_that_is_no_terminal_is_plain_text() {

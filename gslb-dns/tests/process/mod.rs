@@ -22,13 +22,18 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_gslb-dns"))
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_gslb-dns")).args(args))
+    }
+
+    /// With so many descriptors at most.
+    pub(crate) fn start_with_descriptors(most: u32, args: &[&str]) -> Self {
+        let script = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
+        Self::spawn(Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_gslb-dns")]).args(args))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = mpsc::channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
