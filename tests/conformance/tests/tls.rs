@@ -4,11 +4,11 @@
 use conformance::fixture::Setup;
 use conformance::mutate::Mutator;
 use conformance::packet::{Packet, query, rtype::A, rtype::SOA};
-use conformance::{Node, PATIENCE, Reply, framed, next_message, ours};
+use conformance::{Node, PATIENCE, Reply, eventually, framed, next_message, ours};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
@@ -23,13 +23,17 @@ struct TlsNode {
 }
 
 fn start() -> TlsNode {
+    start_with(Setup::default())
+}
+
+fn start_with(setup: Setup) -> TlsNode {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let certified = rcgen::generate_simple_self_signed(["dns.gslb.test".to_owned()]).expect("a certificate");
     // Nobody else uses this address: it is made of the process id.
     let [.., high, low] = std::process::id().to_be_bytes();
     let address = Ipv4Addr::new(127, 128 | high & 0x7f, low, NEXT.fetch_add(1, Ordering::Relaxed));
     let address = SocketAddr::from((address, 8853));
-    let setup = Setup::default()
+    let setup = setup
         .table(&format!("[dns.tls]\nlisten = [\"{address}\"]\ncertificate = \"tls.crt\"\nkey = \"tls.key\""));
     let (certificate, key) = (certified.cert.pem(), certified.signing_key.serialize_pem());
     let files = [("tls.crt", certificate.as_bytes()), ("tls.key", key.as_bytes())];
@@ -125,10 +129,38 @@ fn handshakes_that_never_end_keep_nobody_from_asking() {
         stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
         let mut rest = Vec::new();
         let ended = stream.read_to_end(&mut rest);
-        assert!(
-            ended.is_ok() || ended.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset)
-        );
+        assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
     }
+    // What strangers do is not logged (faults I-66).
+    let lines = server.node.log().lines().count();
+    assert!(lines <= 5, "{}", server.node.log());
+}
+
+/// Faults I-25, threat T15: the caps are those of TCP, and the idlest goes first.
+#[test]
+fn hoards_make_room_for_those_who_ask() {
+    if !ours() {
+        return;
+    }
+    let setup = Setup::default().dns("tcp_connections = 20").dns("tcp_connections_per_address = 20");
+    let server = start_with(setup);
+    let mut asking = server.connect(&[b"dot"]);
+    let hoard: Vec<_> = (0..60)
+        .map(|_| {
+            assert_eq!(ask(&mut asking, &query("gslb.test", SOA)).counts()[1], 1);
+            TcpStream::connect(server.address).expect("a connection")
+        })
+        .collect();
+    let is_closed = |stream: &TcpStream| {
+        stream.set_nonblocking(true).expect("non-blocking");
+        stream
+            .peek(&mut [0; 1])
+            .map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |length| length == 0)
+    };
+    let open = || hoard.iter().filter(|stream| !is_closed(stream)).count();
+    // Well before handshakes are given up.
+    eventually("the cap holds", Duration::from_secs(3), || (open() < 20).then_some(()));
+    assert_eq!(ask(&mut asking, &query("gslb.test", SOA)).counts()[1], 1);
 }
 
 #[test]
