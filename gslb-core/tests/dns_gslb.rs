@@ -142,6 +142,27 @@ fn an_alias_of_a_gslb_domain_is_followed_to_the_selected_address() {
     assert_eq!(reply.records(), "alias.gslb.test. 60 CNAME www.gslb.test., www.gslb.test. 5 A 192.0.2.20");
 }
 
+/// What `explain` looks a name up with: it must find what a query finds.
+#[test]
+fn a_name_leads_to_the_domain_that_answers_it() {
+    let setup = Setup { domains: vec![("www.gslb.test.", 5), ("*.apps.gslb.test.", 5)], ..Setup::default() };
+    let server = setup.build();
+    let domain = |name| server.shared.published.load().zones.domain(name);
+    for (name, expected) in [
+        ("www.gslb.test", Some(0)),
+        ("WWW.gslb.test.", Some(0)),
+        ("a.b.apps.gslb.test", Some(1)),
+        ("*.apps.gslb.test", Some(1)),
+        ("apps.gslb.test", None),
+        ("gslb.test", None),
+        ("www.example.org", None),
+        ("", None),
+        ("a..b", None),
+    ] {
+        assert_eq!(domain(name), expected, "{name}");
+    }
+}
+
 #[test]
 fn a_wildcard_can_be_a_gslb_domain() {
     let server = Setup { domains: vec![("*.apps.gslb.test.", 5)], ..Setup::default() }.build();

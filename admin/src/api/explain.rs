@@ -214,15 +214,10 @@ pub(crate) fn explain(view: &View<'_>, params: &Params) -> Result<Explain, Refus
 }
 
 fn domain<'a>(view: &'a View<'_>, wanted: &str) -> Result<&'a config::Domain, Refusal> {
-    let same =
-        |d: &&config::Domain| without_dot(&d.name.to_ascii()).eq_ignore_ascii_case(without_dot(wanted));
-    view.config().domains.iter().find(same).ok_or_else(|| {
+    let index = view.published.zones.domain(wanted);
+    index.and_then(|index| view.config().domains.get(index)).ok_or_else(|| {
         Refusal::not_found(format!("{} is no GSLB domain; /v1/domains lists them", quoted(wanted)))
     })
-}
-
-fn without_dot(name: &str) -> &str {
-    name.strip_suffix('.').unwrap_or(name)
 }
 
 fn family(rtype: &str) -> Result<Family, Refusal> {

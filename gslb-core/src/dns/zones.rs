@@ -10,6 +10,7 @@ use super::rrset::RrSet;
 use super::rtype::{A, AAAA, NS};
 use config::Config;
 use foldhash::fast::FixedState;
+use hickory_proto::rr::Name;
 use std::collections::HashMap;
 
 /// The place of a node in the index.
@@ -87,10 +88,10 @@ impl Zones {
     }
 
     /// Which GSLB domain a name is, as an index into [`Config::domains`]; a wildcard domain counts for the names it stands
-    /// for. For `explain`, which asks by name as a query does.
-    pub fn domain(&self, name: &hickory_proto::rr::Name) -> Option<usize> {
+    /// for. For `explain`, which asks by name as a query does; the final dot may be left out.
+    pub fn domain(&self, name: &str) -> Option<usize> {
         let mut lower = LowerName::root();
-        if !lower.set(&build::wire(name)) {
+        if !lower.set(&build::wire(&Name::from_ascii(name).ok()?)) {
             return None;
         }
         let node = match self.find(lower.as_wire())? {
