@@ -50,16 +50,13 @@ pub(super) fn show(body: &[u8]) -> Result<Shown, serde_json::Error> {
     Ok(Shown::plain(text))
 }
 
-/// What an operator should know: other settings, or why there is no session.
+/// What an operator should know: why there is no session, and other settings.
 fn note(peer: &Peer) -> String {
-    if !peer.mismatches.is_empty() {
-        return format!("other settings: {}", peer.mismatches.join(", "));
-    }
-    if peer.state == "up" {
-        return String::new();
-    }
-    match &peer.last_attempt {
-        Some(attempt) if *attempt != peer.reason => format!("{}; {attempt}", peer.reason),
-        Some(_) | None => peer.reason.clone(),
-    }
+    let why_not = (peer.state != "up").then_some(&peer.reason);
+    let attempt =
+        peer.last_attempt.as_ref().filter(|attempt| why_not.is_some_and(|reason| reason != *attempt));
+    let others = format!("other settings: {}", peer.mismatches.join(", "));
+    let others = Some(&others).filter(|_| !peer.mismatches.is_empty());
+    let notes: Vec<&str> = [why_not, attempt, others].into_iter().flatten().map(String::as_str).collect();
+    notes.join("; ")
 }

@@ -58,6 +58,16 @@ fn a_certificate_that_has_expired_is_not_about_to() {
     assert!(text.contains("certificate  expired 1d01h ago\n"), "{text}");
 }
 
+/// What the settings were in the last session does not explain why there is none.
+#[test]
+fn a_peer_that_is_down_says_why_before_other_settings() {
+    let mut peers: serde_json::Value = serde_json::from_slice(api!("peers.json")).unwrap();
+    peers["peers"][0]["state"] = "down".into();
+    peers["peers"][0]["reason"] = "this node is unknown there".into();
+    let text = peers::show(&serde_json::to_vec(&peers).unwrap()).unwrap().text;
+    assert!(text.contains("this node is unknown there; other settings: rtt_tolerance\n"), "{text}");
+}
+
 #[test]
 fn words_of_other_machines_do_not_reach_the_terminal_raw() {
     let mut peers: serde_json::Value = serde_json::from_slice(api!("peers.json")).unwrap();
