@@ -20,7 +20,7 @@ mod sites;
 use crate::published::Shared;
 use crate::table::Cell;
 use config::Config;
-use gslb_types::{Ldns, NodeId, SiteIndex, SiteName, Timestamp};
+use gslb_types::{Ldns, NodeId, Reach, SiteIndex, SiteName, Timestamp};
 pub use health::Change;
 use health::Health;
 use mep_core::carrier::{CarrierCommand, CarrierEvent};
@@ -39,6 +39,10 @@ use std::time::Duration;
 
 /// Refreshes of an LDNS's last-seen time are told to peers once in this part of the idle timeout.
 const REFRESHES_IN_IDLE_TIMEOUT: u32 = 6;
+
+/// How old an entry is when values that are still missing are asked for, after each round: by then whoever has some has told
+/// them, or never will.
+const ASKING: std::ops::Range<Duration> = crate::decide::WAIT_FOR_PENDING..Duration::from_secs(60);
 
 /// How often what is published is renewed although nothing happened: ages of words, counters.
 const RENEWAL: Duration = Duration::from_secs(1);
@@ -277,16 +281,28 @@ impl Node {
                     Some(advertised) => self.advertise(now, advertised),
                     None => self.stats.samples_within_tolerance += 1,
                 }
+                self.ask_for_missing(now, ldns);
             }
             prober::Output::Unreachable { ldns } => {
                 if let Some(advertised) = self.own.unreachable(now, ldns, &self.shared.rtts) {
                     self.advertise(now, advertised);
                 }
+                self.ask_for_missing(now, ldns);
             }
             prober::Output::Removed { ldns } => {
                 self.own.removed(ldns);
                 self.shared.rtts.remove(ldns);
             }
+        }
+    }
+
+    /// Asks the peers for what should have been told. Whoever told of a fresh LDNS may be cut off from another that has long had
+    /// a value of it: that one did not hear that the LDNS is new here, and does not tell what has not changed.
+    fn ask_for_missing(&mut self, now: Timestamp, ldns: Ldns) {
+        let Some(row) = self.shared.rtts.row(ldns) else { return };
+        let is_missing = |site| row.cell(site).reach() == Reach::Pending;
+        if ASKING.contains(&now.since(row.first_seen())) && self.sites.telling().any(is_missing) {
+            self.mep.want(now, ldns);
         }
     }
 

@@ -57,6 +57,11 @@ impl Sites {
         self.peers.get(peer).map(|s| s.started)
     }
 
+    /// The sites of which a node has told all it knew, and goes on telling.
+    pub(crate) fn telling(&self) -> impl Iterator<Item = SiteIndex> + '_ {
+        self.peers.values().filter(|session| session.is_synced).map(|session| session.site)
+    }
+
     /// Takes over when each peer was heard last.
     pub(crate) fn heard(&mut self, statuses: &[PeerStatus]) {
         for status in statuses.iter().filter(|s| s.state == PeerState::Up) {
