@@ -87,7 +87,12 @@ impl World {
                 let (told, read) = (self.column(teller, teller, *ldns), self.column(reader, teller, *ldns));
                 if told != read {
                     let (t, r) = (teller.id(), reader.id());
-                    return Some(format!("{t} advertises {told:?} of {ldns}, and {r} takes it for {read:?}"));
+                    let there =
+                        reader.shared().and_then(|s| s.rtts.row(*ldns)).map(|row| row.cell(teller.site()));
+                    let what = there.map(|cell| (cell.reach(), cell.confirmed()));
+                    return Some(format!(
+                        "{t} advertises {told:?} of {ldns}, and {r} takes it for {read:?}, from {what:?}"
+                    ));
                 }
             }
         }

@@ -1,8 +1,11 @@
 //! What happened, in order: to compare two runs, and to read the end of a failed one.
 
 use crate::world::HostIndex;
+use bytes::Bytes;
 use gslb_types::{ProbeKind, Timestamp};
+use mep_core::proto;
 use probes_core::wire::ProbeOutcome;
+use prost::Message as _;
 use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
 use std::fmt;
@@ -32,8 +35,8 @@ pub enum What {
     Reply(HostIndex, IpAddr, String),
     /// A node was told what a check of this service saw.
     Check(HostIndex, IpAddr, bool),
-    /// A frame left; its length and a hash of its bytes.
-    Frame(HostIndex, HostIndex, usize, u64),
+    /// A frame left.
+    Frame(HostIndex, HostIndex, Bytes),
     /// A node was told of a frame.
     Heard(HostIndex, HostIndex),
     /// A node was told by its carrier.
@@ -48,7 +51,13 @@ pub enum What {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {:?}", self.at, self.what)
+        match &self.what {
+            What::Frame(from, to, frame) => {
+                let told = proto::Frame::decode(frame.clone()).ok().and_then(|frame| frame.body);
+                write!(f, "{:?} Frame({from}, {to}, {told:?})", self.at)
+            }
+            what => write!(f, "{:?} {what:?}", self.at),
+        }
     }
 }
 
@@ -98,7 +107,7 @@ impl Log {
 }
 
 /// A hash that is the same in every run.
-pub(crate) fn hash(value: &impl Hash) -> u64 {
+fn hash(value: &impl Hash) -> u64 {
     let mut hasher = SipHasher13::new();
     value.hash(&mut hasher);
     hasher.finish()

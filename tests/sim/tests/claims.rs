@@ -259,3 +259,23 @@ fn a_slow_peer_misses_nothing() {
     assert_eq!(world.tables_differ(), None);
     assert_eq!(waits(&world), [0, 0]);
 }
+
+/// Bar R11: a third of all packets lost between the nodes ends no session and moves no user.
+#[test]
+fn a_lossy_network_between_the_nodes_is_borne() {
+    let mut world = world(Group::new(&THREE), 1);
+    world.put_resolver(resolver(1), &[ms(60), ms(20), ms(90)]);
+    world.ask(0, resolver(1));
+    world.drive(secs(15));
+    world.set_network(ms(40), ms(20), 300);
+    for _ in 0..120 {
+        for n in 0..3 {
+            assert_eq!(world.ask(n, resolver(1)).service(), Some(1));
+        }
+        world.drive(secs(1));
+    }
+    unbroken(&world);
+    for host in world.hosts() {
+        assert!(host.published().unwrap().peers.iter().all(|peer| (peer.sessions, peer.downs) == (1, 0)));
+    }
+}

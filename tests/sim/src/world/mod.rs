@@ -364,7 +364,7 @@ impl World {
 
     fn send(&mut self, n: HostIndex, conn: mep_core::carrier::ConnId, frame: bytes::Bytes) {
         let (Some(to), Some(wire)) = (self.net.other_end(n, conn), self.net.wire(n, conn)) else { return };
-        self.log.note(self.now, What::Frame(n, to, frame.len(), log::hash(&frame)));
+        self.log.note(self.now, What::Frame(n, to, frame.clone()));
         self.witness.sent(self.now, n, to, wire, &frame);
         let event = CarrierEvent::Received { conn, frame };
         let (bytes, frames) = self.net.send(self.now, (n, conn), event, &mut self.agenda, &mut self.chance);
