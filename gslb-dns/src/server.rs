@@ -36,9 +36,9 @@ pub(crate) enum StartError {
     /// The admin address can't be taken.
     #[error("cannot listen for the admin API on {0} (TCP): {1}")]
     Admin(SocketAddr, io::Error),
-    /// The runtime doesn't take a socket.
-    #[error("cannot hand a socket to the runtime: {0}")]
-    Runtime(io::Error),
+    /// The runtime doesn't take a socket, or the system gives no thread.
+    #[error("cannot start to answer DNS: {0}")]
+    Answer(io::Error),
 }
 
 /// A node that runs.
@@ -94,7 +94,7 @@ impl Server {
             tasks: Tasks::default(),
         };
         let context = Context { shared: shared.clone(), clock, sightings, stop: stop.clone() };
-        listeners.serve(&context, &mut server.tasks).map_err(StartError::Runtime)?;
+        listeners.serve(&context, &mut server.tasks).map_err(StartError::Answer)?;
         if let Some((_, listener)) = admin {
             let state = admin::State::new(shared.clone(), move || clock.now())
                 .with_info(server.info(&config, certificate_expires));

@@ -84,7 +84,7 @@ impl Listeners {
     pub(crate) fn serve(self, context: &Context, tasks: &mut Tasks) -> Result<(), io::Error> {
         for bound in self.udp {
             let context = context.clone();
-            tasks.spawn_blocking("a DNS thread (UDP)", move || udp::serve(&bound, &context));
+            tasks.spawn_thread("a DNS thread (UDP)", move || udp::serve(&bound, &context))?;
         }
         let registry = registry::Registry::new(self.limits);
         let plain = self.tcp.into_iter().map(|listener| (listener, None));
