@@ -53,11 +53,13 @@ fn assemble(
     let own = me.and_then(|me| nodes.all.get(me)).map(|(_, own)| own.clone()).unwrap_or_default();
 
     let (name, rtt_tolerance) = settings::group(&table(&schema::GROUP));
-    let dns = settings::dns(&table(&schema::DNS), &own);
-    let admin = settings::admin(&table(&schema::ADMIN), &own);
+    let (dns_table, admin_table) = (table(&schema::DNS), table(&schema::ADMIN));
+    let dns = settings::dns(&dns_table, &own);
+    let admin = settings::admin(&admin_table, &own);
     let mep_table = table(&schema::MEP);
     let mep = settings::mep(&mep_table, &own);
     settings::mep_reaches(&mep_table, mep.listen, nodes.all.iter().map(|(n, _)| (n.id.clone(), n.mep)));
+    settings::listeners_agree((&dns_table, &dns), (&admin_table, &admin), (&mep_table, &mep));
     let probe_table = table(&schema::PROBE);
     let probe = settings::probe(&probe_table, &own);
     settings::rtts_outlive_a_lost_round(&probe_table, &mep_table, probe.interval, mep.max_age);

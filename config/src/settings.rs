@@ -193,13 +193,62 @@ fn listen(t: &Table<'_>, key: &str, own: Option<&[SocketAddr]>) -> Vec<SocketAdd
     own.map_or(common, <[SocketAddr]>::to_vec)
 }
 
-/// A list of addresses to listen at.
+/// A list of addresses to listen at, all at once.
 pub(crate) fn addresses(t: &Table<'_>, key: &str) -> Vec<SocketAddr> {
-    let addresses = t.distinct(key, |i| i.parsed(socket_address));
+    let addresses = t.distinct(key, |i| i.parsed(listen_address));
     if t.gives_empty_list(key) {
         t.refuse(key, "must hold one address at least");
     }
+    for (at, address) in addresses.iter().enumerate() {
+        if let Some(other) = taken(*address, addresses.get(..at).unwrap_or_default()) {
+            t.refuse(key, format!("{address} and {other} can't be listened at both: one holds the other"));
+        }
+    }
     addresses
+}
+
+/// Refuses addresses of this node's own listeners that would be "already in use" at its start, by itself.
+pub(crate) fn listeners_agree(
+    (dns_table, dns): (&Table<'_>, &Dns),
+    (admin_table, admin): (&Table<'_>, &Admin),
+    (mep_table, mep): (&Table<'_>, &Mep),
+) {
+    let tls = dns.tls.as_ref().map_or(&[][..], |tls| &tls.listen);
+    let refuse = |t: &Table<'_>, key: &str, address, other| {
+        t.refuse(key, format!("{address} is taken: DNS listens at {other} (dns.listen)"));
+    };
+    for (address, other) in tls.iter().filter_map(|a| Some((a, taken(*a, &dns.listen)?))) {
+        refuse(dns_table, "tls", *address, other);
+    }
+    if let Some(address) = admin.listen
+        && let Some(other) = taken(address, &dns.listen).or_else(|| taken(address, tls))
+    {
+        refuse(admin_table, "listen", address, other);
+    }
+    // MEP and DNS meet at UDP.
+    if let Some(other) = taken(mep.listen, &dns.listen) {
+        refuse(mep_table, "listen", mep.listen, other);
+    }
+}
+
+/// Which of these sockets keeps an address from being bound; port 0 is another one each time.
+fn taken(address: SocketAddr, by: &[SocketAddr]) -> Option<SocketAddr> {
+    let (ip, port) = (address.ip(), address.port());
+    let collides = |other: &&SocketAddr| {
+        let same = other.ip() == ip || other.ip().is_unspecified() || ip.is_unspecified();
+        same && port != 0 && other.port() == port && other.is_ipv4() == address.is_ipv4()
+    };
+    by.iter().find(collides).copied()
+}
+
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let address = socket_address(text)?;
+    match address.ip().to_canonical() {
+        IpAddr::V4(v4) if address.is_ipv6() => {
+            Err(format!("{address} is an IPv4 address, write '{v4}:{}'", address.port()))
+        }
+        IpAddr::V4(_) | IpAddr::V6(_) => Ok(address),
+    }
 }
 
 pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {

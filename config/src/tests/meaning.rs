@@ -227,6 +227,35 @@ fn rtts_outlive_a_lost_round() {
 }
 
 #[test]
+fn the_listeners_of_a_node_do_not_take_each_others_addresses() {
+    let dns = |listen: &str, more: &str| and(&format!("[dns]\nlisten = [{listen}]\n{more}"));
+    refused(
+        &dns("\"0.0.0.0:53\", \"127.0.0.1:53\"", ""),
+        &["33:10: dns.listen: 127.0.0.1:53 and 0.0.0.0:53 can't be listened at both: one holds the other"],
+    );
+    refused(
+        &dns("\"[::ffff:192.0.2.1]:53\"", ""),
+        &["33:11: dns.listen[0]: [::ffff:192.0.2.1]:53 is an IPv4 address, write '192.0.2.1:53'"],
+    );
+    refused(
+        &dns(
+            "\"127.0.0.1:8053\"",
+            "[dns.tls]\nlisten = [\"0.0.0.0:8053\"]\ncertificate = \"c\"\nkey = \"k\"\n",
+        ),
+        &[
+            "1:1: admin.listen: 127.0.0.1:8053 is taken: DNS listens at 127.0.0.1:8053 (dns.listen)",
+            "34:1: dns.tls: 0.0.0.0:8053 is taken: DNS listens at 127.0.0.1:8053 (dns.listen)",
+        ],
+    );
+    refused(
+        &dns("\"192.0.2.1:4353\"", "[mep]\nlisten = \"0.0.0.0:4353\"\n"),
+        &["35:10: mep.listen: 0.0.0.0:4353 is taken: DNS listens at 192.0.2.1:4353 (dns.listen)"],
+    );
+    let apart = "\"0.0.0.0:53\", \"[::]:53\", \"127.0.0.1:54\", \"127.0.0.1:0\", \"0.0.0.0:0\"";
+    refused(&dns(apart, "[admin]\nlisten = \"[::1]:54\"\n"), &[]);
+}
+
+#[test]
 fn a_prefix_has_probes_enough_for_one_ldns() {
     refused(
         &and("[probe]\ninterval = \"1s\"\ntimeout = \"500ms\"\n"),
