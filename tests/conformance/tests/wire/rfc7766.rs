@@ -227,7 +227,8 @@ mod section_6_1 {
         assert_eq!(Udp::to(server).ask(&query("gslb.test", SOA)).counts()[1], 1);
     }
 
-    /// Clients that send without end and read, as much as loopback takes: others are served meanwhile (faults I-25).
+    /// Clients that have sent all that the way to the server holds: it takes them in turns, so that another one is answered
+    /// before most of that (faults I-25).
     #[test]
     fn who_never_stops_asking_does_not_keep_others_waiting() {
         if !ours() {
@@ -235,21 +236,14 @@ mod section_6_1 {
         }
         let node = with_limits(100, 100);
         let queries = framed(&query("gslb.test", SOA).bytes()).repeat(2000);
-        let busy: Vec<_> = (0..20).map(|_| Tcp::to(node.address())).collect();
+        let busy: Vec<_> = (0..40).map(|_| Tcp::to(node.address())).collect();
         for tcp in &busy {
             tcp.stream().set_nonblocking(true).expect("non-blocking");
+            while std::io::Write::write(&mut tcp.stream(), &queries).is_ok() {}
         }
-        let mut slowest = Duration::ZERO;
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(1) {
-            for tcp in &busy {
-                // What the server does not take, or says by closing, is not this test's concern.
-                let _ = std::io::Write::write(&mut tcp.stream(), &queries);
-            }
-            let asked = Instant::now();
-            assert_eq!(Tcp::to(node.address()).ask(&query("gslb.test", SOA)).counts()[1], 1);
-            slowest = slowest.max(asked.elapsed());
-        }
-        assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+        assert_eq!(Tcp::to(node.address()).ask(&query("gslb.test", SOA)).counts()[1], 1);
+        // A server that serves each client until its buffer is empty has answered twice as many by now.
+        let answered = node.metric("gslb_dns_requests_total{transport=\"tcp\"}");
+        assert!(answered < 200_000, "{answered}");
     }
 }
