@@ -21,9 +21,9 @@ pub(crate) fn run(command: &Pki) -> Result<(), Error> {
         Pki::Init { dir, group } => {
             let group: GroupName = group.parse().map_err(Error::Group)?;
             let files = pki::init(dir, &group)?;
-            println!("CA of group {}:", group.as_str());
-            println!("  {}  goes to every node", files.certificate.display());
-            println!("  {}  stays here, secret", files.key.display());
+            say!("CA of group {}:", group.as_str());
+            say!("  {}  goes to every node", files.certificate.display());
+            say!("  {}  stays here, secret", files.key.display());
         }
         Pki::Issue { dir, node, days, renew } => {
             let overwrite = if *renew { Overwrite::Yes } else { Overwrite::No };
@@ -32,9 +32,9 @@ pub(crate) fn run(command: &Pki) -> Result<(), Error> {
                     PkiError::Exists(_) => Error::Exists(error),
                     error => Error::Pki(error),
                 })?;
-            println!("node {node}, valid for {days} days:");
-            println!("  {}", files.certificate.display());
-            println!("  {}  secret", files.key.display());
+            say!("node {node}, valid for {days} days:");
+            say!("  {}", files.certificate.display());
+            say!("  {}  secret", files.key.display());
         }
     }
     Ok(())

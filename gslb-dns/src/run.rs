@@ -63,7 +63,7 @@ pub(crate) fn check(args: &ConfigArgs) -> ExitCode {
         }
     }
     let Config { nodes, sites, zones, domains, services, .. } = &config;
-    println!(
+    say!(
         "{}: fine: node {}, nodes {}, sites {}, zones {}, GSLB domains {}, services {}",
         args.config.display(),
         config.this_node().id,

@@ -242,6 +242,20 @@ fn a_log_that_is_no_terminal_is_plain_text() {
     assert!(!log.contains('\x1b'), "{log:?}");
 }
 
+/// A script that is satisfied by the exit code reads nothing.
+#[test]
+fn what_nobody_reads_is_no_fault() {
+    let folder = Folder::new(free_ports(3));
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_gslb-dns"));
+        command.args(args).stdout(full()).status().unwrap().code()
+    };
+    assert_eq!(status(&["check", folder.config().to_str().unwrap()]), Some(0));
+    assert_eq!(status(&["pki", "issue", folder.path("pki").to_str().unwrap(), "fra/2"]), Some(0));
+    assert!(folder.path("pki/fra-2.crt").exists());
+}
+
 #[test]
 fn a_key_that_others_can_read_is_refused() {
     use std::os::unix::fs::PermissionsExt;

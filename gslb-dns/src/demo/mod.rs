@@ -67,7 +67,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), DemoError> {
         let demo = Demo::start(folder.path(), args.port).await?;
         tokio::select! {
             result = demo.play(args.change_after) => result?,
-            () = signals.stopped() => println!("\nStopping."),
+            () = signals.stopped() => say!("\nStopping."),
         }
         demo.stop().await;
         Ok(())
@@ -150,7 +150,7 @@ impl Demo {
     }
 
     async fn play(&self, change_after: u64) -> Result<(), DemoError> {
-        println!("Three nodes start; three resolvers ask once, and every site measures its way to them ...");
+        say!("Three nodes start; three resolvers ask once, and every site measures its way to them ...");
         self.warm_up().await?;
         self.introduce(change_after);
         let change = async {
@@ -210,42 +210,42 @@ impl Demo {
     }
 
     fn introduce(&self, change_after: u64) {
-        println!("\n  site  node   DNS              admin API        web server");
+        say!("\n  site  node   DNS              admin API        web server");
         for (site, server) in self.servers.iter().enumerate() {
             let admin = server.admin.map(|a| a.to_string()).unwrap_or_default();
             let name = SITE_NAMES[site];
             let web = SocketAddr::new(world::web(site).into(), self.port + 79);
-            println!("  {name:5} {name}/1  {:16} {admin:16} {web}", self.dns(site).to_string());
+            say!("  {name:5} {name}/1  {:16} {admin:16} {web}", self.dns(site).to_string());
         }
-        println!("\n  resolver     round trip to fra, iad, sin");
+        say!("\n  resolver     round trip to fra, iad, sin");
         for (index, distances) in self.distances.iter().enumerate() {
             let [fra, iad, sin] = distances.get();
-            println!("  {:12} {fra} ms, {iad} ms, {sin} ms", world::resolver(index).to_string());
+            say!("  {:12} {fra} ms, {iad} ms, {sin} ms", world::resolver(index).to_string());
         }
-        println!("\nAsk any node, as any resolver (-b is who asks):\n");
+        say!("\nAsk any node, as any resolver (-b is who asks):\n");
         for (index, near) in SITE_NAMES.iter().enumerate() {
             let node = self.dns((index + 1) % SITES);
-            println!("  {}    # nearest: {near}, {}", dig(world::resolver(index), node), world::web(index));
+            say!("  {}    # nearest: {near}, {}", dig(world::resolver(index), node), world::web(index));
         }
         let admin = self.servers.first().and_then(|s| s.admin).map(|a| a.to_string()).unwrap_or_default();
-        println!("\nSee why, and who knows what:\n");
-        println!("  curl -s 'http://{admin}/v1/explain?name={NAME}&type=A&ldns={}'", world::resolver(0));
-        println!("  curl -s http://{admin}/v1/peers");
+        say!("\nSee why, and who knows what:\n");
+        say!("  curl -s 'http://{admin}/v1/explain?name={NAME}&type=A&ldns={}'", world::resolver(0));
+        say!("  curl -s http://{admin}/v1/peers");
         let program = program();
-        println!("  {program} --admin {admin} explain {NAME} --ldns {}", world::resolver(0));
-        println!("  {program} --admin {admin} ldns");
-        println!("  {program} --admin {admin} peers --watch");
-        println!("\nConfiguration and certificates of this group: {}", self.folder);
-        println!("In {change_after} s resolver {} moves. Ctrl-C stops everything.", world::resolver(0));
+        say!("  {program} --admin {admin} explain {NAME} --ldns {}", world::resolver(0));
+        say!("  {program} --admin {admin} ldns");
+        say!("  {program} --admin {admin} peers --watch");
+        say!("\nConfiguration and certificates of this group: {}", self.folder);
+        say!("In {change_after} s resolver {} moves. Ctrl-C stops everything.", world::resolver(0));
     }
 
     fn change(&self) {
         let Some(first) = self.distances.first() else { return };
         let before = first.get();
         first.set(MOVED);
-        println!("\nResolver {} has moved: {before:?} ms are now {MOVED:?} ms.", world::resolver(0));
-        println!("Within 10 s every node answers it with sin, {}:\n", world::web(2));
-        println!("  {}", dig(world::resolver(0), self.dns(0)));
+        say!("\nResolver {} has moved: {before:?} ms are now {MOVED:?} ms.", world::resolver(0));
+        say!("Within 10 s every node answers it with sin, {}:\n", world::web(2));
+        say!("  {}", dig(world::resolver(0), self.dns(0)));
     }
 
     fn dns(&self, site: usize) -> SocketAddr {
