@@ -1,6 +1,6 @@
 //! `/v1/explain`: what an LDNS would be answered now, and why.
 //!
-//! The decision comes from [`gslb_core::decide`] itself, with the turn that the next query would get and that this look does
+//! The decision comes from [`gslb_core::decide()`] itself, with the turn that the next query would get and that this look does
 //! not take; the reasons are those it left, in order. There is no second implementation that could say otherwise.
 
 use super::{CellState, View};
