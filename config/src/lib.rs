@@ -1,6 +1,6 @@
 //! TOML text to a configuration that cannot be wrong. Pure.
 //!
-//! [`load`] reads the main file, the files it includes and the zone files it names, through a closure, and gives a whole
+//! [`load()`] reads the main file, the files it includes and the zone files it names, through a closure, and gives a whole
 //! [`Config`] or all [`Errors`] there are, each with file, line, column, the setting, and what would be right.
 //! `gslb.example.toml` shows every setting at its default.
 

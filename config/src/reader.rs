@@ -1,7 +1,7 @@
 //! Typed reading of tables that goes on after an error, so that all errors of a file are found at once.
 //!
 //! A reader never fails: what is wrong goes to the [`Log`], and a harmless value takes its place. Nobody sees such a
-//! value, since [`load`](crate::load) gives no configuration while the log holds an error.
+//! value, since [`load`](crate::load()) gives no configuration while the log holds an error.
 
 use crate::dname;
 use crate::error::{Error, Log, instead, nearest};

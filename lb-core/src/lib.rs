@@ -1,6 +1,6 @@
 //! Choosing a service within a site (behaviour 5). Pure.
 //!
-//! [`choose`] is the whole decision: method, candidates, tie pointer, round and client in, one candidate and the reason
+//! [`choose()`] is the whole decision: method, candidates, tie pointer, round and client in, one candidate and the reason
 //! out. It remembers nothing and allocates nothing, since it runs for every DNS query; what has to be remembered between
 //! requests (the pointer, the round, what was counted) is kept by the caller. Three small machines help with the counting:
 //! [`ByteWindow`] for traffic, [`mean`] for several monitors, [`SlowStart`] for services that have just come.
