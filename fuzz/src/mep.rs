@@ -8,7 +8,7 @@ use bytes::Bytes;
 use config::Config;
 use gslb_core::{Birth, Input, Node, Output, Shared};
 use gslb_types::{Reach, ServiceState, SiteIndex, Timestamp};
-use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, MAX_FRAME};
+use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, MAX_FRAME, Over};
 use mep_core::proto::{self, frame::Body};
 use prost::Message;
 use std::net::IpAddr;
@@ -69,11 +69,7 @@ impl Scene {
         });
         scene.frame(hello.expect("a hello").to_vec());
         let published = scene.shared.published.load_full();
-        assert!(
-            published.peers.iter().any(|peer| peer.state == gslb_core::PeerState::Up),
-            "{:?}",
-            published.peers
-        );
+        assert!(published.peers.iter().any(|peer| peer.state.has_session()), "{:?}", published.peers);
         scene
     }
 
@@ -141,6 +137,7 @@ fn connected(peer: &str, dialled: bool) -> CarrierEvent {
         dialled,
         address: ([198, 18, 9, 9], 4353).into(),
         certificate_expires: i64::MAX,
+        over: Over::Quic,
     }
 }
 

@@ -13,5 +13,6 @@ pub use node::{Birth, Input, Node, NodeStats, Output};
 pub use published::{MonitorView, Published, ServiceView, Shared, SiteView, Turns, VserverTurns};
 pub use table::{Cell, Confirmed, Row, RttTable};
 // What the fields of `Published` are made of, for readers that name none of the machines.
-pub use mep_core::{PeerState, PeerStatus, Strangers};
+pub use mep_core::carrier::Over;
+pub use mep_core::{LinkStatus, PeerState, PeerStatus, Strangers, Transition};
 pub use probes_core::{ProberStats, monitors::MonitorStats};

@@ -3,6 +3,7 @@
 //! Nothing here decides anything. Every other crate may use this one, and this one uses none of them.
 
 mod ldns;
+mod mep;
 mod method;
 mod name;
 mod rtt;
@@ -11,6 +12,7 @@ mod time;
 mod timers;
 
 pub use ldns::{Ldns, LdnsMasks};
+pub use mep::{Transport, TriggerMonitor};
 pub use method::{AllDown, GslbMethod, LbMethod, ProbeKind, Weight, WeightError};
 pub use name::{
     MAX_SITES, NameError, NodeId, NodeName, ServiceName, SiteIndex, SiteName, VserverName, ZoneName,

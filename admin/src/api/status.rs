@@ -123,7 +123,7 @@ pub(crate) fn status(view: &View<'_>) -> Status {
 fn peer_states(peers: &[PeerStatus]) -> PeerStates {
     let count = |state| peers.iter().filter(|p| p.state == state).count();
     PeerStates {
-        up: count(PeerState::Up),
+        up: count(PeerState::Up) + count(PeerState::Suspect),
         down: count(PeerState::Down),
         connecting: count(PeerState::Connecting),
     }
@@ -145,6 +145,7 @@ fn peer_problems(view: &View<'_>, peer: &PeerStatus) -> Vec<String> {
     let name = format!("peer {}", peer.peer);
     let state = match peer.state {
         PeerState::Up => None,
+        PeerState::Suspect => Some(format!("{name} is suspect: {}", peer.reason)),
         PeerState::Down => Some(format!("{name} is down: {}", peer.reason)),
         PeerState::Connecting => Some(format!("{name} has not been reached yet: {}", peer.reason)),
     };

@@ -15,7 +15,7 @@ pub(super) fn write(sheet: &mut Sheet, view: &View<'_>) {
 
 fn peers(sheet: &mut Sheet, view: &View<'_>) {
     let peers = &view.published.peers;
-    let states = [PeerState::Connecting, PeerState::Up, PeerState::Down];
+    let states = [PeerState::Connecting, PeerState::Up, PeerState::Suspect, PeerState::Down];
     sheet.gauges(
         "gslb_peer_state",
         "1 for the state a peer is in, 0 for the others",

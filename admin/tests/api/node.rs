@@ -60,9 +60,9 @@ impl Alone {
             Output::Check(request) => {
                 (4, Input::Check(CheckReply { id: request.id, outcome: CheckOutcome::Passed(rtt(4)) }))
             }
-            Output::Carrier(CarrierCommand::Dial { peer, .. }) => {
+            Output::Carrier(CarrierCommand::Dial { peer, over, .. }) => {
                 let reason = "connection refused".to_owned();
-                (1, Input::Carrier(CarrierEvent::DialFailed { peer, reason }))
+                (1, Input::Carrier(CarrierEvent::DialFailed { peer, over, reason }))
             }
             Output::Carrier(CarrierCommand::Send { .. } | CarrierCommand::Close { .. }) => return,
         };

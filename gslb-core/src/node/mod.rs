@@ -331,7 +331,9 @@ impl Node {
             mep_core::Output::PeerUp { peer } => self.peer_up(now, &peer),
             mep_core::Output::PeerDown { peer, reason } => self.peer_down(now, &peer, &reason),
             mep_core::Output::Synced { peer } => self.sites.synced(now, &peer),
-            mep_core::Output::Rtts { peer, site, rows } => self.rows(now, &peer, &site, &rows),
+            // Columns and words of a relay are taken only once this node judges sites by them.
+            mep_core::Output::Rtts { via: Some(_), .. } | mep_core::Output::Metrics { via: Some(_), .. } => {}
+            mep_core::Output::Rtts { peer, site, rows, .. } => self.rows(now, &peer, &site, &rows),
             mep_core::Output::Sightings { sightings, .. } => {
                 for sighting in sightings {
                     self.sighting(
@@ -343,6 +345,9 @@ impl Node {
                 }
             }
             mep_core::Output::Metrics { peer, services, .. } => self.metrics(now, &peer, services),
+            mep_core::Output::RelayUp { .. }
+            | mep_core::Output::RelayDown { .. }
+            | mep_core::Output::Sessions { .. } => {}
         }
     }
 

@@ -1,12 +1,13 @@
 //! From the configuration to the settings of the machines below.
 
 use config::{Config, MonitorKind};
-use gslb_types::NodeId;
+use gslb_types::{NodeId, Transport};
 use probes_core::monitors::{MonitorSettings, ServiceSettings};
 use probes_core::prober;
 use probes_core::wire::Check;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// Settings of the LDNS prober. `local` are the addresses of this machine, which only the I/O side can list.
 pub(crate) fn prober(config: &Config, local: &[IpAddr]) -> prober::Settings {
@@ -50,12 +51,23 @@ fn check(kind: &MonitorKind) -> Check {
     }
 }
 
+/// How often uses of persistence sessions are told (behaviour 4).
+const SESSIONS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Persistence sessions kept at most; some 100 bytes each.
+const SESSIONS_CAP: usize = 100_000;
+
+/// How long a session over gRPC stands before QUIC is tried again: one dial a minute loads nobody.
+const QUIC_RETRY: Duration = Duration::from_secs(60);
+
 /// Settings of the metric exchange.
 pub(crate) fn mep(config: &Config) -> mep_core::Settings {
     let me: &NodeId = &config.this_node().id;
     let peers = config.nodes.iter().filter(|n| n.id != *me);
     mep_core::Settings {
-        peers: peers.map(|n| mep_core::PeerSettings { id: n.id.clone(), address: n.mep }).collect(),
+        peers: peers
+            .map(|n| mep_core::PeerSettings { id: n.id.clone(), address: n.mep, transport: Transport::Auto })
+            .collect(),
         group: config.group.name.clone(),
         software: env!("CARGO_PKG_VERSION").to_owned(),
         keepalive: config.mep.keepalive,
@@ -64,6 +76,9 @@ pub(crate) fn mep(config: &Config) -> mep_core::Settings {
         must_match: config.group.must_match.clone(),
         config_hash: config.group.hash,
         outbox_cap: config.ldns.cap,
+        sessions_interval: SESSIONS_INTERVAL,
+        sessions_cap: SESSIONS_CAP,
+        quic_retry: QUIC_RETRY,
         masks: config.ldns.masks,
     }
 }

@@ -4,7 +4,7 @@ use crate::published::SiteView;
 use crate::table::Confirmed;
 use config::Config;
 use gslb_types::{NodeId, SiteIndex, Timestamp};
-use mep_core::{PeerState, PeerStatus};
+use mep_core::PeerStatus;
 use std::collections::BTreeMap;
 
 /// Sessions with the nodes of other sites.
@@ -64,7 +64,7 @@ impl Sites {
 
     /// Takes over when each peer was heard last.
     pub(crate) fn heard(&mut self, statuses: &[PeerStatus]) {
-        for status in statuses.iter().filter(|s| s.state == PeerState::Up) {
+        for status in statuses.iter().filter(|s| s.state.has_session()) {
             if let Some(session) = self.peers.get_mut(&status.peer)
                 && session.is_synced
                 && let (Some(confirmed), Some(last_word)) = (&mut session.confirmed, status.last_word)
@@ -76,7 +76,7 @@ impl Sites {
 
     /// All sites of the configuration.
     pub(crate) fn views(&self, config: &Config, statuses: &[PeerStatus]) -> Vec<SiteView> {
-        let is_up = |peer: &NodeId| statuses.iter().any(|s| s.peer == *peer && s.state == PeerState::Up);
+        let is_up = |peer: &NodeId| statuses.iter().any(|s| s.peer == *peer && s.state.has_session());
         (0..config.sites.len())
             .filter_map(SiteIndex::new)
             .map(|site| {

@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use gslb_types::NodeId;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -24,6 +25,32 @@ pub const MAX_IN_FLIGHT_BYTES: usize = 1024 * 1024;
 #[serde(transparent)]
 pub struct ConnId(pub u64);
 
+/// What a connection runs over.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// QUIC on UDP.
+    Quic,
+    /// gRPC in TLS on TCP: the same frames as messages of one stream both ways.
+    Grpc,
+}
+
+impl Over {
+    /// The word for it in API and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Over::Quic => "quic",
+            Over::Grpc => "grpc",
+        }
+    }
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// What a carrier reports.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -41,6 +68,8 @@ pub enum CarrierEvent {
         address: SocketAddr,
         /// Expiry of the peer's certificate, seconds since the Unix epoch.
         certificate_expires: i64,
+        /// What it runs over.
+        over: Over,
     },
     /// A whole frame.
     Received {
@@ -67,6 +96,8 @@ pub enum CarrierEvent {
     DialFailed {
         /// The peer that was dialled.
         peer: NodeId,
+        /// What it was dialled over.
+        over: Over,
         /// Why, in words for an operator: unreachable, refused, certificate.
         reason: String,
     },
@@ -89,6 +120,8 @@ pub enum CarrierCommand {
         peer: NodeId,
         /// Where.
         address: SocketAddr,
+        /// Over what.
+        over: Over,
     },
     /// Send a frame. The carrier's queue is bounded; when it is full the connection is closed as too slow.
     Send {

@@ -154,7 +154,14 @@ impl Mep {
             Word::Metrics { age, services } => {
                 let peer = self.peers[place].id.clone();
                 let site = peer.site.clone();
-                self.outputs.push_back(Output::Metrics { peer, site, age, services });
+                self.outputs.push_back(Output::Metrics {
+                    peer,
+                    site,
+                    age,
+                    services,
+                    via: None,
+                    word_age: Duration::ZERO,
+                });
             }
             Word::Keepalive => {}
             Word::Goodbye(reason) => self.session_lost(now, place, DownReason::Goodbye(reason)),
@@ -193,7 +200,13 @@ impl Mep {
         }
         let peer = &mut self.peers[place];
         peer.status.rows_in += rows.len() as u64;
-        let rtts = Output::Rtts { peer: peer.id.clone(), site: peer.id.site.clone(), rows };
+        let rtts = Output::Rtts {
+            peer: peer.id.clone(),
+            site: peer.id.site.clone(),
+            rows,
+            via: None,
+            word_age: Duration::ZERO,
+        };
         self.outputs.push_back(rtts);
     }
 

@@ -6,8 +6,7 @@
 //! as duplicates. An offer with a later hello than the session's says that the peer has lost that session, and wins.
 
 use crate::backoff::draw;
-use crate::carrier::{CarrierCommand, ConnId};
-use crate::link::Link;
+use crate::carrier::{CarrierCommand, ConnId, Over};
 use crate::mep::{Mep, Timer};
 use crate::outbox::Part;
 use crate::output::{DownReason, Output};
@@ -47,12 +46,11 @@ impl Mep {
     pub(crate) fn connected(
         &mut self,
         now: Timestamp,
-        conn: ConnId,
+        candidate: Candidate,
         peer: &NodeId,
-        dialled: bool,
         address: SocketAddr,
-        certificate_expires: i64,
     ) {
+        let (conn, dialled) = (candidate.link.conn, candidate.dialled);
         let Some(place) = self.peers.iter().position(|known| known.id == *peer) else {
             let own = if *peer == self.me { "this node's own name" } else { "not a node of this group" };
             let reason = format!("{peer} is {own}");
@@ -72,8 +70,7 @@ impl Mep {
             return;
         }
         self.conns.insert(conn, place);
-        let link = Link::new(conn);
-        self.peers[place].candidates.push(Candidate { link, dialled, offered: false, certificate_expires });
+        self.peers[place].candidates.push(candidate);
         self.timers.set(Timer::Hello(conn), now + HELLO_TIMEOUT);
         self.offer_next(now, place);
     }
@@ -135,12 +132,13 @@ impl Mep {
         self.after_candidate(now, place);
     }
 
-    pub(crate) fn dial_failed(&mut self, now: Timestamp, peer: &NodeId, reason: &str) {
+    pub(crate) fn dial_failed(&mut self, now: Timestamp, peer: &NodeId, over: Over, reason: &str) {
         let Some(place) = self.peers.iter().position(|known| known.id == *peer) else { return };
-        if self.peers[place].dial != Dial::InFlight {
+        if self.peers[place].dial != Dial::InFlight(over) {
             return;
         }
         self.dial_done(place, true);
+        self.peers[place].try_other_carrier(over);
         self.peers[place].backoff.failed();
         self.attempt_failed(place, format!("dial failed: {}", wire::printable(reason)), false);
         self.after_candidate(now, place);
@@ -151,14 +149,15 @@ impl Mep {
             Dial::Idle => {}
             Dial::Waiting => {
                 let peer = &mut self.peers[place];
-                peer.dial = Dial::InFlight;
-                let dial = CarrierCommand::Dial { peer: peer.id.clone(), address: peer.status.address };
+                let over = peer.next_over;
+                peer.dial = Dial::InFlight(over);
+                let dial = CarrierCommand::Dial { peer: peer.id.clone(), address: peer.status.address, over };
                 self.command(dial);
                 self.timers.set(Timer::Dial(place), now + DIAL_TIMEOUT);
             }
-            Dial::InFlight => {
+            Dial::InFlight(over) => {
                 let peer = self.peers[place].id.clone();
-                self.dial_failed(now, &peer, "nothing came of it");
+                self.dial_failed(now, &peer, over, "nothing came of it");
             }
         }
     }
@@ -255,6 +254,7 @@ impl Mep {
         status.snapshot_out = None;
         status.hears_us = None;
         status.path_rtt = None;
+        status.over = Some(candidate.over);
         status.boot = Some(hello.boot);
         status.version = Some(hello.software);
         status.config_hash = Some(hello.config_hash);
@@ -307,7 +307,7 @@ impl Mep {
     fn attempt_failed(&mut self, place: usize, reason: String, refused: bool) {
         let status = &mut self.peers[place].status;
         match status.state {
-            PeerState::Up => return,
+            PeerState::Up | PeerState::Suspect => return,
             PeerState::Connecting => status.reason.clone_from(&reason),
             PeerState::Down if refused => status.reason.clone_from(&reason),
             PeerState::Down => {}

@@ -3,7 +3,7 @@
 use crate::carrier::{CarrierCommand, CarrierEvent, ConnId};
 use crate::outbox::{Outbox, Queue};
 use crate::output::{DownReason, Output};
-use crate::peer::{Dial, Peer};
+use crate::peer::{Candidate, Dial, Peer};
 use crate::settings::Settings;
 use crate::values::{ServiceMetric, Values};
 use crate::{PeerState, PeerStatus, Strangers};
@@ -107,13 +107,14 @@ impl Mep {
             return;
         }
         match event {
-            CarrierEvent::Connected { conn, peer, dialled, address, certificate_expires } => {
-                self.connected(now, conn, &peer, dialled, address, certificate_expires);
+            CarrierEvent::Connected { conn, peer, dialled, address, certificate_expires, over } => {
+                let candidate = Candidate::new(conn, dialled, over, certificate_expires);
+                self.connected(now, candidate, &peer, address);
             }
             CarrierEvent::Received { conn, frame } => self.received(now, conn, frame),
             CarrierEvent::PathRtt { conn, rtt } => self.path_rtt(conn, rtt),
             CarrierEvent::Closed { conn, reason } => self.connection_lost(now, conn, &reason),
-            CarrierEvent::DialFailed { peer, reason } => self.dial_failed(now, &peer, &reason),
+            CarrierEvent::DialFailed { peer, over, reason } => self.dial_failed(now, &peer, over, &reason),
             CarrierEvent::Refused { address, reason } => {
                 self.strangers.refused += 1;
                 self.strangers.last = Some((address, crate::wire::printable(&reason)));
@@ -224,7 +225,7 @@ impl Mep {
 
     /// Whether a session with a peer stands.
     pub fn is_up(&self, peer: &NodeId) -> bool {
-        self.peers.iter().any(|p| p.id == *peer && p.status.state == PeerState::Up)
+        self.peers.iter().any(|p| p.id == *peer && p.status.state.has_session())
     }
 
     /// What was turned away and belongs to no peer.

@@ -1,7 +1,7 @@
 //! What the machine hands out, and why a session ended.
 
 use crate::carrier::CarrierCommand;
-use crate::{RttRow, ServiceMetric, Sighting};
+use crate::{KnownSession, RttRow, ServiceMetric, Sighting};
 use gslb_types::{NodeId, SiteName};
 use std::time::Duration;
 
@@ -30,12 +30,18 @@ pub enum Output {
     /// What the peer's site advertises. Rows of LDNS without an entry here can be dropped: the entry asks for them when it
     /// is made, by [`Mep::want`](crate::Mep::want) or by a fresh sighting.
     Rtts {
-        /// Who says so.
+        /// Who says so; of relayed rows, the relay.
         peer: NodeId,
-        /// The only column it may write: the site in its certificate (threat T8).
+        /// The only column these rows may be written to: the site in the peer's certificate, or the one it was asked to relay
+        /// (threat T8).
         site: SiteName,
         /// The rows.
         rows: Vec<RttRow>,
+        /// Who relays them; `None` if the site itself says so.
+        via: Option<NodeId>,
+        /// How long before its frame the relay last heard the site: what the site's silence about its other values confirms is
+        /// as old as this. Zero if the site itself says so.
+        word_age: Duration,
     },
     /// LDNS the peer knows to have asked.
     Sightings {
@@ -47,7 +53,7 @@ pub enum Output {
     /// Services as the peer's site sees them. Whether they stand in that site is for the owner to check, who knows the
     /// configuration.
     Metrics {
-        /// Who says so.
+        /// Who says so; of relayed metrics, the node of the site, not the relay.
         peer: NodeId,
         /// Its site.
         site: SiteName,
@@ -55,6 +61,33 @@ pub enum Output {
         age: Duration,
         /// The services; those not named keep what was said of them.
         services: Vec<ServiceMetric>,
+        /// Who relays them; `None` if the site itself says so.
+        via: Option<NodeId>,
+        /// As in [`Output::Rtts`].
+        word_age: Duration,
+    },
+    /// No node of this site is heard directly, and a peer that hears one relays what it says from here on.
+    RelayUp {
+        /// The site.
+        site: SiteName,
+        /// The relay.
+        via: NodeId,
+    },
+    /// Nobody relays this site any longer. It is silent, unless it is heard directly or another `RelayUp` follows.
+    RelayDown {
+        /// The site.
+        site: SiteName,
+        /// Who relayed it.
+        via: NodeId,
+        /// Why it ended, for an operator.
+        reason: String,
+    },
+    /// Uses of persistence sessions. Of two uses of one key the newer counts.
+    Sessions {
+        /// Who says so.
+        peer: NodeId,
+        /// The sessions.
+        sessions: Vec<KnownSession>,
     },
 }
 
@@ -86,4 +119,20 @@ pub enum DownReason {
     /// This node stops.
     #[error("this node stops")]
     Shutdown,
+}
+
+impl DownReason {
+    /// The word for it in counters.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            DownReason::Silent(_) => "silent",
+            DownReason::NotHeard(_) => "not_heard",
+            DownReason::Goodbye(_) => "goodbye",
+            DownReason::Closed(_) => "closed",
+            DownReason::Restarted => "restarted",
+            DownReason::Superseded => "superseded",
+            DownReason::Misbehaved(_) => "misbehaved",
+            DownReason::Shutdown => "shutdown",
+        }
+    }
 }

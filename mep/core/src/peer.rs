@@ -11,11 +11,11 @@
 
 use crate::PeerStatus;
 use crate::backoff::Backoff;
-use crate::carrier::ConnId;
+use crate::carrier::{ConnId, Over};
 use crate::link::Link;
 use crate::outbox::Queue;
 use crate::settings::PeerSettings;
-use gslb_types::{NodeId, Timestamp};
+use gslb_types::{NodeId, Timestamp, Transport};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -31,7 +31,10 @@ pub(crate) struct Peer {
     pub(crate) id: NodeId,
     /// Whether this end, the lower of the two, decides which connection becomes the session.
     pub(crate) decides: bool,
+    pub(crate) transport: Transport,
     pub(crate) dial: Dial,
+    /// What the next dial tries.
+    pub(crate) next_over: Over,
     pub(crate) backoff: Backoff,
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) session: Option<Session>,
@@ -46,8 +49,8 @@ pub(crate) enum Dial {
     Idle,
     /// The back-off runs.
     Waiting,
-    /// The carrier was told to.
-    InFlight,
+    /// The carrier was told to, over this.
+    InFlight(Over),
 }
 
 /// A connection whose hello has not come.
@@ -55,6 +58,7 @@ pub(crate) enum Dial {
 pub(crate) struct Candidate {
     pub(crate) link: Link,
     pub(crate) dialled: bool,
+    pub(crate) over: Over,
     /// Whether this end's hello was sent.
     pub(crate) offered: bool,
     pub(crate) certificate_expires: i64,
@@ -78,12 +82,23 @@ pub(crate) struct Session {
     pub(crate) violations: u64,
 }
 
+impl Candidate {
+    pub(crate) fn new(conn: ConnId, dialled: bool, over: Over, certificate_expires: i64) -> Self {
+        Candidate { link: Link::new(conn), dialled, over, offered: false, certificate_expires }
+    }
+}
+
 impl Peer {
     pub(crate) fn new(settings: &PeerSettings, me: &NodeId) -> Self {
         Peer {
             id: settings.id.clone(),
             decides: *me < settings.id,
+            transport: settings.transport,
             dial: Dial::Idle,
+            next_over: match settings.transport {
+                Transport::Auto | Transport::Quic => Over::Quic,
+                Transport::Grpc => Over::Grpc,
+            },
             backoff: Backoff::default(),
             candidates: Vec::new(),
             session: None,
@@ -95,6 +110,14 @@ impl Peer {
     /// Whether nothing stands and nothing is on its way.
     pub(crate) fn is_alone(&self) -> bool {
         self.session.is_none() && self.candidates.is_empty() && self.dial == Dial::Idle
+    }
+
+    /// A dial over this came to nothing: the next one tries the other, if the peer may be reached either way.
+    pub(crate) fn try_other_carrier(&mut self, over: Over) {
+        self.next_over = match (self.transport, over) {
+            (Transport::Auto, Over::Quic) | (Transport::Grpc, _) => Over::Grpc,
+            (Transport::Auto, Over::Grpc) | (Transport::Quic, _) => Over::Quic,
+        };
     }
 
     pub(crate) fn has_session_on(&self, conn: ConnId) -> bool {

@@ -1,6 +1,6 @@
 //! What the machine is told once.
 
-use gslb_types::{LdnsMasks, NodeId};
+use gslb_types::{LdnsMasks, NodeId, Transport};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -36,6 +36,12 @@ pub struct Settings {
     /// Changed keys that may wait, all peers together; the cap of the table. When more wait, the slowest peers' outboxes are
     /// dropped and they get a new snapshot.
     pub outbox_cap: usize,
+    /// How often uses of persistence sessions are told, together.
+    pub sessions_interval: Duration,
+    /// Used persistence sessions that may wait, all peers together; the cap of their table.
+    pub sessions_cap: usize,
+    /// How long a session over gRPC that might run over QUIC stands before QUIC is tried again.
+    pub quic_retry: Duration,
 }
 
 /// Another node of the group.
@@ -45,4 +51,6 @@ pub struct PeerSettings {
     pub id: NodeId,
     /// Where it is dialled.
     pub address: SocketAddr,
+    /// Over what: both ends must come to the same, so the configuration decides for the pair.
+    pub transport: Transport,
 }

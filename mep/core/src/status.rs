@@ -1,6 +1,8 @@
 //! What can be told about a peer: for `/v1/peers`, `gslb-dns peers` and metrics.
 
+use crate::carrier::Over;
 use gslb_types::{NodeId, Timestamp};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -11,6 +13,9 @@ pub enum PeerState {
     Connecting,
     /// A session stands: its hello has come, and words keep coming.
     Up,
+    /// The session stands, but nothing was heard for half the keepalive, or the peer has not heard this node for as long. No
+    /// answer changes for it; the next word makes it up again.
+    Suspect,
     /// There was a session; there is none.
     Down,
 }
@@ -21,7 +26,16 @@ impl PeerState {
         match self {
             PeerState::Connecting => "connecting",
             PeerState::Up => "up",
+            PeerState::Suspect => "suspect",
             PeerState::Down => "down",
+        }
+    }
+
+    /// Whether a session stands.
+    pub const fn has_session(self) -> bool {
+        match self {
+            PeerState::Up | PeerState::Suspect => true,
+            PeerState::Connecting | PeerState::Down => false,
         }
     }
 }
@@ -92,7 +106,58 @@ pub struct PeerStatus {
     pub violations: u64,
     /// Frames that were not understood wholly, as those of a newer version; the unknown parts were skipped.
     pub unknown: u64,
+    /// What its session runs over.
+    pub over: Option<Over>,
+    /// What it last said of its own links: its row of the matrix of who hears whom.
+    pub links: Vec<LinkStatus>,
+    /// When it said so.
+    pub links_at: Option<Timestamp>,
+    /// Who relays its site while no node of that site is heard directly.
+    pub relay: Option<NodeId>,
+    /// Rows of other sites relayed to it.
+    pub relayed_rows_out: u64,
+    /// Rows of other sites relayed by it.
+    pub relayed_rows_in: u64,
+    /// Its last changes of state, oldest first.
+    pub transitions: VecDeque<Transition>,
+    /// Transitions to down since this node started, by the kind of their reason.
+    pub downs_by_reason: BTreeMap<&'static str, u64>,
+    /// Rows it told with an RTT that nobody can have.
+    pub implausible_rows: u64,
+    /// Whether most of what it told in this session is implausible: an operator should look at it (threat T8).
+    pub implausible: bool,
 }
+
+/// A link of a peer, as the peer sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkStatus {
+    /// The other end.
+    pub peer: NodeId,
+    /// Where it stands.
+    pub state: PeerState,
+    /// How long ago the peer last heard it; `None` if never.
+    pub word_age: Option<Duration>,
+}
+
+/// A change of state of a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transition {
+    /// Rises over all peers of this node, so that a reader notices what it missed.
+    pub number: u64,
+    /// When.
+    pub at: Timestamp,
+    /// From which state.
+    pub from: PeerState,
+    /// To which.
+    pub to: PeerState,
+    /// Why, for an operator.
+    pub reason: String,
+    /// The word for the kind of reason.
+    pub kind: &'static str,
+}
+
+/// Transitions kept for each peer.
+pub const MOST_TRANSITIONS: usize = 32;
 
 impl PeerStatus {
     /// A peer nobody has spoken to yet.
@@ -129,6 +194,16 @@ impl PeerStatus {
             certificate_expires: None,
             violations: 0,
             unknown: 0,
+            over: None,
+            links: Vec::new(),
+            links_at: None,
+            relay: None,
+            relayed_rows_out: 0,
+            relayed_rows_in: 0,
+            transitions: VecDeque::new(),
+            downs_by_reason: BTreeMap::new(),
+            implausible_rows: 0,
+            implausible: false,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What nodes tell one another, in the node's own types, and how this node's part of it is read.
 
-use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceName, ServiceState};
+use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceName, ServiceState, SiteName};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -13,6 +13,53 @@ pub trait Values {
     /// The entries after `after` in address order, at most `limit`. Called once for each chunk of a snapshot, so it should
     /// cost about `limit` steps and not a walk over the table.
     fn known_after(&self, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns>;
+
+    /// What another site's column of the table says of an LDNS, to be relayed to who does not hear that site. `reach`, `kind`
+    /// and `age` are the site's, and the age is since the value was last true: short as long as the site's words confirm it.
+    fn column(&self, site: &SiteName, ldns: Ldns) -> Option<KnownLdns> {
+        let _ = (site, ldns);
+        None
+    }
+
+    /// As [`Values::known_after`], of another site's column.
+    fn column_after(&self, site: &SiteName, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
+        let _ = (site, after, limit);
+        Vec::new()
+    }
+
+    /// A persistence session; `None` if there is none (any more).
+    fn session(&self, key: &SessionKey) -> Option<KnownSession> {
+        let _ = key;
+        None
+    }
+
+    /// The persistence sessions after `after` in the order of their keys, at most `limit`, as [`Values::known_after`].
+    fn sessions_after(&self, after: Option<&SessionKey>, limit: usize) -> Vec<KnownSession> {
+        let _ = (after, limit);
+        Vec::new()
+    }
+}
+
+/// What a persistence session is found by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SessionKey {
+    /// The persistence id: virtual servers with the same one share their sessions, at all sites.
+    pub persistence: u32,
+    /// The first address of the clients' network.
+    pub client: IpAddr,
+    /// How long the network's prefix is.
+    pub prefix: u8,
+}
+
+/// A persistence session: clients of this network go on to this service.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownSession {
+    /// Whose it is.
+    pub key: SessionKey,
+    /// Where they go.
+    pub service: ServiceName,
+    /// How long ago it was last used; at most a second too much when it was told.
+    pub idle: Duration,
 }
 
 /// An LDNS as this node knows it.

@@ -7,7 +7,7 @@ use crate::outbox::Room;
 use crate::quic;
 use crate::refusals::Refusals;
 use gslb_types::NodeId;
-use mep_core::carrier::{CarrierCommand, CarrierEvent};
+use mep_core::carrier::{CarrierCommand, CarrierEvent, Over};
 use quinn::Endpoint;
 use std::io;
 use std::net::SocketAddr;
@@ -169,7 +169,15 @@ impl Work {
     /// Never waits: whoever gives commands may be the one who takes events.
     fn obey(&mut self, command: CarrierCommand) {
         match command {
-            CarrierCommand::Dial { peer, address } => self.dial(peer, address),
+            CarrierCommand::Dial { peer, address, over: Over::Quic } => self.dial(peer, address),
+            CarrierCommand::Dial { peer, over: Over::Grpc, .. } => {
+                let reason = "this node speaks QUIC only".to_owned();
+                let failed = CarrierEvent::DialFailed { peer, over: Over::Grpc, reason };
+                let shared = self.shared.clone();
+                self.tasks.spawn(async move {
+                    let _ = shared.events.send(failed).await; // nobody listens: stopping
+                });
+            }
             CarrierCommand::Send { conn, frame } => self.shared.connections.send(conn, frame),
             CarrierCommand::Close { conn, reason } => self.shared.connections.close(conn, reason),
         }

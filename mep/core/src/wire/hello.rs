@@ -118,6 +118,9 @@ mod tests {
             config_hash: 9,
             masks: gslb_types::LdnsMasks::default(),
             outbox_cap: 1000,
+            sessions_interval: Duration::from_secs(5),
+            sessions_cap: 1000,
+            quic_retry: Duration::from_secs(60),
         }
     }
 

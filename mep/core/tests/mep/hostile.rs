@@ -4,7 +4,7 @@
 use crate::net::{node, secs};
 use crate::refusals::{Scene, hello};
 use gslb_types::{ServiceState, SiteName};
-use mep_core::carrier::{CarrierCommand, CarrierEvent, MAX_FRAME};
+use mep_core::carrier::{CarrierCommand, CarrierEvent, MAX_FRAME, Over};
 use mep_core::proto::{self, frame::Body};
 use mep_core::{DownReason, Output, PeerState};
 use proptest::prelude::*;
@@ -29,7 +29,9 @@ fn encoded(seq: u64, body: Body) -> Vec<u8> {
 fn a_peer_speaks_for_its_own_site_only() {
     let mut scene = Scene::up();
     let outputs = scene.say(Body::Rtts(one_row(5)));
-    let [Output::Rtts { peer, site, rows }] = outputs.as_slice() else { panic!("{outputs:?}") };
+    let [Output::Rtts { peer, site, rows, via: None, .. }] = outputs.as_slice() else {
+        panic!("{outputs:?}")
+    };
     assert_eq!((peer, site, rows.len()), (&node("fra/1"), &SiteName::new("fra").unwrap(), 1));
 }
 
@@ -142,7 +144,7 @@ fn reports_about_connections_nobody_knows_are_ignored() {
     assert_eq!(scene.frame(frame), []);
     let closed = CarrierEvent::Closed { conn: scene.conn, reason: String::new() };
     assert_eq!(scene.event(closed), []);
-    let failed = CarrierEvent::DialFailed { peer: node("fra/1"), reason: String::new() };
+    let failed = CarrierEvent::DialFailed { peer: node("fra/1"), over: Over::Quic, reason: String::new() };
     assert_eq!(scene.event(failed), []);
     assert_eq!(scene.status().state, PeerState::Up);
 }
@@ -196,10 +198,12 @@ fn is_its_own(output: &Output) -> bool {
         | Output::PeerUp { peer }
         | Output::PeerDown { peer, .. }
         | Output::Synced { peer }
-        | Output::Sightings { peer, .. } => *peer == fra,
-        Output::Rtts { peer, site, .. } | Output::Metrics { peer, site, .. } => {
-            *peer == fra && *site == fra.site
+        | Output::Sightings { peer, .. }
+        | Output::Sessions { peer, .. } => *peer == fra,
+        Output::Rtts { peer, site, via, .. } | Output::Metrics { peer, site, via, .. } => {
+            *peer == fra && *site == fra.site && via.is_none()
         }
+        Output::RelayUp { .. } | Output::RelayDown { .. } => false,
         Output::Carrier(CarrierCommand::Send { .. } | CarrierCommand::Close { .. }) => true,
     }
 }

@@ -2,9 +2,9 @@
 //! meant to behave: frames are never lost or reordered, a cut holds them back, and a queue has the size a carrier promises.
 
 use bytes::Bytes;
-use gslb_types::{Ldns, LdnsMasks, NodeId, ProbeKind, Reach, Rtt, SiteName, Timestamp};
+use gslb_types::{Ldns, LdnsMasks, NodeId, ProbeKind, Reach, Rtt, SiteName, Timestamp, Transport};
 use mep_core::carrier::{
-    CarrierCommand, CarrierEvent, ConnId, MAX_FRAME, MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_FRAMES,
+    CarrierCommand, CarrierEvent, ConnId, MAX_FRAME, MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_FRAMES, Over,
 };
 use mep_core::{
     KnownLdns, Mep, Output, PeerSettings, PeerState, PeerStatus, ServiceMetric, Settings, Values,
@@ -39,7 +39,11 @@ pub(crate) fn ldns(n: u32) -> Ldns {
 }
 
 pub(crate) fn settings(nodes: &[&str]) -> Settings {
-    let peer = |(n, id): (usize, &&str)| PeerSettings { id: node(id), address: place_address(n) };
+    let peer = |(n, id): (usize, &&str)| PeerSettings {
+        id: node(id),
+        address: place_address(n),
+        transport: Transport::Auto,
+    };
     Settings {
         peers: nodes.iter().enumerate().map(peer).collect(),
         group: "test".to_owned(),
@@ -51,6 +55,9 @@ pub(crate) fn settings(nodes: &[&str]) -> Settings {
         config_hash: 5,
         masks: LdnsMasks::default(),
         outbox_cap: 100_000,
+        sessions_interval: secs(5),
+        sessions_cap: 10_000,
+        quic_retry: secs(60),
     }
 }
 
@@ -139,7 +146,7 @@ pub(crate) struct Net {
 enum Pending {
     Report(usize, CarrierEvent),
     Arrive { wire: usize, direction: usize, event: CarrierEvent },
-    Knock { from: usize, to: usize },
+    Knock { from: usize, to: usize, over: Over },
 }
 
 impl Net {
@@ -274,8 +281,12 @@ impl Net {
 
     /// Lets a node dial whether it wants to or not.
     pub(crate) fn dial(&mut self, from: usize, to: usize) {
+        self.dial_over(from, to, Over::Quic);
+    }
+
+    pub(crate) fn dial_over(&mut self, from: usize, to: usize, over: Over) {
         let latency = self.latency;
-        self.later(latency, Pending::Knock { from, to });
+        self.later(latency, Pending::Knock { from, to, over });
     }
 
     pub(crate) fn run(&mut self, span: Duration) {
@@ -339,7 +350,7 @@ impl Net {
     fn happen(&mut self, pending: Pending) {
         match pending {
             Pending::Report(n, event) => self.report(n, event),
-            Pending::Knock { from, to } => self.knock(from, to),
+            Pending::Knock { from, to, over } => self.knock(from, to, over),
             Pending::Arrive { wire, direction, event } => {
                 let (n, conn) = self.wires[wire].ends[1 - direction];
                 if let CarrierEvent::Received { frame, .. } = &event {
@@ -362,11 +373,11 @@ impl Net {
         }
     }
 
-    fn knock(&mut self, from: usize, to: usize) {
+    fn knock(&mut self, from: usize, to: usize, over: Over) {
         let cut = self.cuts.contains(&(from, to)) || self.cuts.contains(&(to, from));
         if cut || self.hosts[to].mep.is_none() {
             let reason = "timed out".to_owned();
-            let failed = CarrierEvent::DialFailed { peer: self.hosts[to].id.clone(), reason };
+            let failed = CarrierEvent::DialFailed { peer: self.hosts[to].id.clone(), over, reason };
             return self.later(secs(3), Pending::Report(from, failed));
         }
         self.next += 1;
@@ -386,6 +397,7 @@ impl Net {
             dialled,
             address: other.address,
             certificate_expires: 2_000_000_000,
+            over,
         };
         let at_dialler = connected(conns[0], &self.hosts[to], true);
         let at_other = connected(conns[1], &self.hosts[from], false);
@@ -443,14 +455,15 @@ impl Net {
 
     fn command(&mut self, n: usize, command: CarrierCommand) {
         match command {
-            CarrierCommand::Dial { peer, address } => {
+            CarrierCommand::Dial { peer, address, over } => {
                 self.hosts[n].dials.push(self.now);
                 let to = self.hosts.iter().position(|h| h.address == address);
                 match to.filter(|to| self.hosts[*to].id == peer) {
-                    Some(to) => self.dial(n, to),
+                    Some(to) => self.dial_over(n, to, over),
                     None => {
                         let reason = "certificate not valid for name".to_owned();
-                        self.later(ms(20), Pending::Report(n, CarrierEvent::DialFailed { peer, reason }));
+                        let failed = CarrierEvent::DialFailed { peer, over, reason };
+                        self.later(ms(20), Pending::Report(n, failed));
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use crate::net::{ms, node, place_address, secs, settings};
 use bytes::Bytes;
 use gslb_types::{Ldns, Timestamp};
-use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId};
+use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, Over};
 use mep_core::proto::{self, frame::Body};
 use mep_core::{DownReason, KnownLdns, Mep, Output, PeerState, Values};
 use prost::Message;
@@ -53,6 +53,7 @@ impl Scene {
             dialled: false,
             address: place_address(0),
             certificate_expires: 9,
+            over: Over::Quic,
         };
         self.event(connected)
     }
@@ -232,7 +233,10 @@ fn a_dial_that_fails_says_why_and_is_tried_again() {
         }
         waits.push(scene.now.since(begin));
         let reason = "connection refused".to_owned();
-        assert_eq!(scene.event(CarrierEvent::DialFailed { peer: node("fra/1"), reason }), []);
+        assert_eq!(
+            scene.event(CarrierEvent::DialFailed { peer: node("fra/1"), over: Over::Quic, reason }),
+            []
+        );
     }
     assert!(waits[0] >= ms(500) && waits[0] <= ms(1_700), "{waits:?}");
     assert!(waits[1..].iter().all(|w| *w >= secs(2) && *w <= ms(7_600)), "{waits:?}");

@@ -5,7 +5,7 @@ use super::{client, code, plain, words};
 use crate::carrier::Shared;
 use crate::name::Subject;
 use gslb_types::NodeId;
-use mep_core::carrier::CarrierEvent;
+use mep_core::carrier::{CarrierEvent, Over};
 use quinn::{Connection, Endpoint};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) async fn dial(shared: Arc<Shared>, endpoint: Endpoint, peer: NodeId, 
     };
     if let Err(reason) = failed {
         tracing::debug!(%peer, %address, reason, "dial failed");
-        let _ = shared.events.send(CarrierEvent::DialFailed { peer, reason }).await; // nobody listens: stopping
+        let _ = shared.events.send(CarrierEvent::DialFailed { peer, over: Over::Quic, reason }).await; // nobody listens: stopping
     }
 }
 

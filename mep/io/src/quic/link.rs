@@ -14,7 +14,7 @@ use crate::name::{GroupName, Subject};
 use crate::outbox::{Ending, Frames, Queue};
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use mep_core::carrier::{CarrierEvent, ConnId, MAX_FRAME};
+use mep_core::carrier::{CarrierEvent, ConnId, MAX_FRAME, Over};
 use quinn::{Connection, RecvStream, SendStream, VarInt};
 use rustls_pki_types::CertificateDer;
 use std::convert::Infallible;
@@ -120,6 +120,7 @@ impl Link {
             dialled: self.dialled,
             address: self.address,
             certificate_expires: self.subject.expires,
+            over: Over::Quic,
         };
         let reason = match shared.events.send(connected).await {
             Ok(()) => self.live(shared, conn, queue).await,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gslb_types::NodeId;
-use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId};
+use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, Over};
 use mep_io::pki::Authority;
 use mep_io::{Carrier, GroupName, Identity, Limits, Pem, Settings};
 use std::net::SocketAddr;
@@ -75,7 +75,7 @@ impl Node {
     }
 
     pub(crate) async fn dial(&self, peer: &str, address: SocketAddr) {
-        self.command(CarrierCommand::Dial { peer: id(peer), address }).await;
+        self.command(CarrierCommand::Dial { peer: id(peer), address, over: Over::Quic }).await;
     }
 
     pub(crate) async fn send(&self, conn: ConnId, frame: impl Into<Bytes>) {

@@ -40,8 +40,12 @@ pub(crate) enum Amount {
 #[derive(Clone, Copy)]
 pub(crate) struct Mark<'a>(pub(crate) &'a dyn Fn(Counted) -> u64);
 
-const PEER_STATES: [(&str, PeerState); 3] =
-    [("up", PeerState::Up), ("down", PeerState::Down), ("connecting", PeerState::Connecting)];
+const PEER_STATES: [(&str, PeerState); 4] = [
+    ("up", PeerState::Up),
+    ("suspect", PeerState::Suspect),
+    ("down", PeerState::Down),
+    ("connecting", PeerState::Connecting),
+];
 
 const SERVICE_STATES: [(&str, ServiceState); 3] =
     [("up", ServiceState::Up), ("down", ServiceState::Down), ("learning", ServiceState::Learning)];

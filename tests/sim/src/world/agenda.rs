@@ -4,7 +4,7 @@ use super::HostIndex;
 use super::net::{End, WireId};
 use gslb_core::Input;
 use gslb_types::Timestamp;
-use mep_core::carrier::CarrierEvent;
+use mep_core::carrier::{CarrierEvent, Over};
 use std::collections::BTreeMap;
 
 /// Something on its way.
@@ -13,7 +13,7 @@ pub(crate) enum Event {
     /// A process is told something by its own machine.
     Tell { host: HostIndex, life: u64, input: Input },
     /// A dial reaches the other end.
-    Knock { from: HostIndex, life: u64, to: HostIndex },
+    Knock { from: HostIndex, life: u64, to: HostIndex, over: Over },
     /// Something arrives at the end of a connection.
     Arrive { wire: WireId, end: End, event: CarrierEvent },
     /// An end may have heard nothing for too long.

@@ -18,7 +18,9 @@ use gslb_types::Timestamp;
 pub use host::Host;
 use host::Pace;
 pub use internet::{Health, Internet, Manner, Resolver, Way};
-use mep_core::carrier::{CarrierCommand, CarrierEvent, MAX_FRAME, MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_FRAMES};
+use mep_core::carrier::{
+    CarrierCommand, CarrierEvent, MAX_FRAME, MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_FRAMES, Over,
+};
 use net::{HANDSHAKE, Net, Party};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -198,7 +200,7 @@ impl World {
                     self.turn(host, Some(input));
                 }
             }
-            Event::Knock { from, life, to } => self.knock(from, life, to),
+            Event::Knock { from, life, to, over } => self.knock(from, life, to, over),
             Event::Arrive { wire, end, event } => {
                 let Some(host) = self.net.host_of(wire, end) else { return };
                 if self.waits(host, || Event::Arrive { wire, end, event: event.clone() }) {
@@ -233,7 +235,7 @@ impl World {
         }
     }
 
-    fn knock(&mut self, from: HostIndex, life: u64, to: HostIndex) {
+    fn knock(&mut self, from: HostIndex, life: u64, to: HostIndex, over: Over) {
         if self.hosts[from].life != life {
             return;
         }
@@ -241,6 +243,7 @@ impl World {
         if !listens || !self.net.is_whole(from, to) {
             let failed = CarrierEvent::DialFailed {
                 peer: self.hosts[to].id().clone(),
+                over,
                 reason: "timed out".to_owned(),
             };
             let input = Input::Carrier(failed);
@@ -252,7 +255,7 @@ impl World {
             address: self.hosts[host].address(),
             life: self.hosts[host].life,
         };
-        self.net.connect(self.now, &party(from), &party(to), &mut self.agenda);
+        self.net.connect(self.now, &party(from), &party(to), over, &mut self.agenda);
     }
 
     /// A node takes an input, or does what time has come for; what it wants done is set going.
@@ -345,11 +348,11 @@ impl World {
 
     fn command(&mut self, n: HostIndex, life: u64, command: CarrierCommand) {
         match command {
-            CarrierCommand::Dial { peer, address } => {
+            CarrierCommand::Dial { peer, address, over } => {
                 self.log.note(self.now, What::Command(n, format!("dial {peer}")));
                 if let Some(to) = self.hosts.iter().position(|h| h.address() == address && *h.id() == peer) {
                     let after = self.net.latency * 2;
-                    self.agenda.add(self.now + after, Event::Knock { from: n, life, to });
+                    self.agenda.add(self.now + after, Event::Knock { from: n, life, to, over });
                 }
             }
             CarrierCommand::Send { conn, frame } => self.send(n, conn, frame),

@@ -8,7 +8,7 @@ use super::HostIndex;
 use super::agenda::{Agenda, Event};
 use crate::chance::Chance;
 use gslb_types::{NodeId, Timestamp};
-use mep_core::carrier::{CarrierEvent, ConnId};
+use mep_core::carrier::{CarrierEvent, ConnId, Over};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -95,6 +95,7 @@ impl Net {
         now: Timestamp,
         dialler: &Party<'_>,
         other: &Party<'_>,
+        over: Over,
         agenda: &mut Agenda,
     ) {
         self.made += 1;
@@ -114,6 +115,7 @@ impl Net {
                 dialled: end == 0,
                 address: peer.address,
                 certificate_expires: 2_000_000_000,
+                over,
             });
             // A handshake of one round trip: the dialler knows first.
             let after = self.latency * (end as u32);
