@@ -83,5 +83,11 @@ counters! {
         connections,
         /// TCP connections closed to make room for others.
         connections_evicted,
+        /// TCP connections open now, without those with TLS.
+        tcp_open,
+        /// TLS connections open now.
+        tls_open,
+        /// UDP packets the kernel threw away because a receive buffer was full.
+        udp_receive_drops,
     }
 }

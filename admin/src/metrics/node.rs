@@ -68,6 +68,9 @@ fn dns(sheet: &mut Sheet, counts: DnsCounts) {
         send_errors,
         connections,
         connections_evicted,
+        tcp_open,
+        tls_open,
+        udp_receive_drops,
     } = counts;
     let transports = [("udp", udp_requests), ("tcp", tcp_requests), ("tls", tls_requests)];
     sheet.counters("gslb_dns_requests", "DNS requests received", by("transport", transports));
@@ -108,8 +111,23 @@ fn dns(sheet: &mut Sheet, counts: DnsCounts) {
         "Sightings that did not fit into the queue to the node task",
         sightings_lost,
     );
-    sheet.counter("gslb_dns_panics", "UDP packets whose answering failed with a panic", panics);
+    sheet.counter(
+        "gslb_dns_panics",
+        "UDP packets and TCP or TLS connections whose answering failed with a panic",
+        panics,
+    );
     sheet.counter("gslb_dns_send_errors", "UDP replies the kernel did not take", send_errors);
+    sheet.counter(
+        "gslb_dns_receive_drops",
+        "UDP packets the kernel threw away because a receive buffer was full",
+        udp_receive_drops,
+    );
+    sheet.gauges(
+        "gslb_dns_open_connections",
+        "TCP and TLS connections open now",
+        [("tcp", tcp_open), ("tls", tls_open)]
+            .map(|(transport, open)| (vec![("transport", transport.to_owned())], open as f64)),
+    );
     sheet.counter("gslb_dns_connections", "TCP and TLS connections accepted", connections);
     sheet.counter(
         "gslb_dns_connections_evicted",

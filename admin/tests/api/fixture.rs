@@ -227,6 +227,9 @@ fn fill_counters(shared: &Shared) {
         (&dns.by_rtt, 800),
         (&dns.by_backup, 40),
         (&dns.all_down, 5),
+        (&dns.tcp_open, 4),
+        (&dns.tls_open, 2),
+        (&dns.udp_receive_drops, 17),
     ] {
         counter.store(value, Ordering::Relaxed);
     }

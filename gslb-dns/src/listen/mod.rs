@@ -1,6 +1,7 @@
 //! DNS listeners: sockets, threads and framing around the one function `gslb_core::dns::answer`.
 
 mod datagrams;
+mod drops;
 mod registry;
 mod sightings;
 mod tcp;
@@ -82,10 +83,13 @@ impl Listeners {
 
     /// Starts answering: UDP on threads of its own, TCP and TLS on the runtime. All end when `context.stop` is cancelled.
     pub(crate) fn serve(self, context: &Context, tasks: &mut Tasks) -> Result<(), io::Error> {
+        let mut drops = drops::Drops::default();
         for bound in self.udp {
+            drops.add(&bound)?;
             let context = context.clone();
             tasks.spawn_thread("a DNS thread (UDP)", move || udp::serve(&bound, &context))?;
         }
+        tasks.spawn("the counting of lost packets", drops.watch(context.clone()));
         let registry = registry::Registry::new(self.limits);
         let plain = self.tcp.into_iter().map(|listener| (listener, None));
         let (secure, config) = self.tls.unzip();

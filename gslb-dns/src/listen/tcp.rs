@@ -3,13 +3,14 @@
 
 use super::Context;
 use super::registry::{Place, Registry};
-use gslb_core::DnsCounters;
 use gslb_core::dns::{Transport, answer};
+use gslb_core::{DnsCounters, Shared};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -101,6 +102,7 @@ struct Connection<S> {
 impl Connection<TcpStream> {
     async fn run(mut self, tls: Option<TlsAcceptor>) {
         let close = self.place.close.clone();
+        let _open = Open::count(&self.context.shared, tls.is_some());
         let conversation = async {
             match tls {
                 None => self.talk().await,
@@ -119,6 +121,30 @@ impl Connection<TcpStream> {
         let Connection { stream, source, idle, place, context, .. } = self;
         let stream = timeout(HANDSHAKE, tls.accept(stream)).await??;
         Connection { stream, source, transport: Transport::Tls, idle, place, context }.talk().await
+    }
+}
+
+/// A connection among those counted as open, until it is dropped.
+struct Open {
+    shared: Arc<Shared>,
+    tls: bool,
+}
+
+impl Open {
+    fn count(shared: &Arc<Shared>, tls: bool) -> Self {
+        let open = Open { shared: shared.clone(), tls };
+        open.counter().fetch_add(1, Ordering::Relaxed);
+        open
+    }
+
+    fn counter(&self) -> &AtomicU64 {
+        if self.tls { &self.shared.dns.tls_open } else { &self.shared.dns.tcp_open }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.counter().fetch_sub(1, Ordering::Relaxed);
     }
 }
 

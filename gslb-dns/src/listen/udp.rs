@@ -12,7 +12,8 @@ use gslb_types::Timestamp;
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,7 +24,14 @@ const STOP_CHECK: Duration = Duration::from_millis(200);
 /// A socket bound, and how it must be read.
 pub(crate) struct Bound {
     socket: UdpSocket,
-    wildcard: bool,
+    /// The address bound, if it is a wildcard one.
+    wildcard: Option<IpAddr>,
+}
+
+impl AsFd for Bound {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 /// Binds `count` sockets that share the address.
@@ -48,12 +56,11 @@ fn open(address: SocketAddr, shared: bool, receive_buffer: usize) -> io::Result<
         );
     }
     socket.set_read_timeout(Some(STOP_CHECK))?;
-    let wildcard = address.ip().is_unspecified();
-    if wildcard && address.is_ipv4() {
-        setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?;
-    }
-    if wildcard && address.is_ipv6() {
-        setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
+    let wildcard = Some(address.ip()).filter(IpAddr::is_unspecified);
+    match wildcard {
+        Some(IpAddr::V4(_)) => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
+        Some(IpAddr::V6(_)) => setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?,
+        None => (),
     }
     socket.bind(&address.into())?;
     Ok(Bound { socket: socket.into(), wildcard })
@@ -62,7 +69,7 @@ fn open(address: SocketAddr, shared: bool, receive_buffer: usize) -> io::Result<
 /// Answers until `context.stop` is cancelled.
 pub(crate) fn serve(bound: &Bound, context: &Context) {
     let mut responder = Responder { context, filter: SightingFilter::new(context.sightings.clone()) };
-    let (mut inbox, mut outbox) = (Inbox::new(bound.wildcard), Outbox::new());
+    let (mut inbox, mut outbox) = (Inbox::new(bound.wildcard.is_some()), Outbox::new(bound.wildcard));
     while !context.stop.is_cancelled() {
         match inbox.receive(&bound.socket) {
             Ok(()) => {
