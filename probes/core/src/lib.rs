@@ -7,6 +7,7 @@ mod budget;
 mod chance;
 pub mod monitors;
 pub mod prober;
+mod share;
 mod stats;
 pub mod wire;
 

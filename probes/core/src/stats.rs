@@ -8,6 +8,8 @@ pub struct ProberStats {
     /// Of these, protected from eviction by newcomers: with a sample, or having asked in two different seconds and not yet
     /// been found unreachable.
     pub proven: usize,
+    /// Of `ldns`, those this node probes; the others are its neighbours' in the site.
+    pub ours: usize,
     /// Probes sent, by kind: ping, dns-udp, dns-tcp.
     pub sent: [u64; 3],
     /// Samples, by kind.

@@ -59,10 +59,13 @@ impl Kinds {
 /// ```text
 ///                 budget            sample, or no kind left
 ///  sighting -> Due ------> Probing -------------------------> Due (next round)
-///               |  ^        |   no answer, a kind left
-///       prefix  |  |        +-------------------------------> Due (at once)
-///        busy   v  | time
-///              PutOff
+///   ^           |  ^        |   no answer, a kind left
+///   |   prefix  |  |        +-------------------------------> Due (at once)
+///   |    busy   v  | time
+///   |          PutOff
+///   | it becomes ours, or does no longer
+///   v
+///  Resting
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
@@ -70,6 +73,8 @@ pub(super) enum Phase {
     Due(Timestamp),
     /// Its prefix was busy: it tries again then.
     PutOff { until: Timestamp, slot: Slot },
+    /// Another node of the site probes it.
+    Resting,
     /// One probe is out.
     Probing { id: ProbeId, kind: ProbeKind, deadline: Timestamp, slot: Slot },
 }
@@ -77,7 +82,7 @@ pub(super) enum Phase {
 /// Who waits in which queue. The order of service is [`super::queues`]' business.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// There is a sample.
+    /// There is a sample, or a neighbour had one.
     Measured,
     /// Probed before, without an answer so far.
     Silent,
@@ -109,6 +114,12 @@ pub(super) struct Entry {
     pub(super) sticky: Option<ProbeKind>,
     pub(super) has_returned: bool,
     pub(super) was_probed: bool,
+    /// Whether this node probes it, of those that share out the site's LDNS.
+    pub(super) ours: bool,
+    /// Whether another node of the site had an RTT of it when it spoke of it last.
+    pub(super) measured_elsewhere: bool,
+    /// Whether its rounds were moved away from those of the other sites.
+    pub(super) was_spread: bool,
 }
 
 impl Entry {
@@ -128,22 +139,35 @@ impl Entry {
             sticky: None,
             has_returned: false,
             was_probed: false,
+            ours: true,
+            measured_elsewhere: false,
+            was_spread: false,
         }
     }
 
-    /// Whether newcomers leave it alone: it has answered us, or has asked in two different seconds and not yet failed to
+    /// Whether newcomers leave it alone: it has answered the site, or has asked in two different seconds and not yet failed to
     /// answer for as long as makes it unreachable.
     pub(super) fn is_proven(&self, settings: &Settings) -> bool {
-        self.last_sample.is_some() || (self.has_returned && self.failed_rounds < settings.fatal_rounds())
+        self.is_measured() || (self.has_returned && self.failed_rounds < settings.fatal_rounds())
     }
 
     pub(super) fn class(&self) -> Class {
-        match (self.last_sample, self.was_probed, self.has_returned) {
-            (Some(_), _, _) => Class::Measured,
-            (None, true, _) => Class::Silent,
-            (None, false, true) => Class::Returned,
-            (None, false, false) => Class::New,
+        match (self.is_measured(), self.was_probed, self.has_returned) {
+            (true, _, _) => Class::Measured,
+            (false, true, _) => Class::Silent,
+            (false, false, true) => Class::Returned,
+            (false, false, false) => Class::New,
         }
+    }
+
+    /// Whether it has answered this node or another of the site.
+    pub(super) fn is_measured(&self) -> bool {
+        self.last_sample.is_some() || self.measured_elsewhere
+    }
+
+    /// Tries the kind that worked before the others, although its time may be over.
+    pub(super) fn trust_kind(&mut self, now: Timestamp) {
+        self.from_the_top = now;
     }
 
     /// The kind to try next in this round, or in the next if none runs. The kind that worked comes first, unless it is

@@ -15,11 +15,13 @@ mod recent;
 mod reload;
 mod rounds;
 mod settings;
+mod sharing;
 mod table;
 #[cfg(test)]
 mod tests;
 mod view;
 
+pub use crate::share::Share;
 pub use settings::Settings;
 pub use view::{EntryView, LdnsState};
 
@@ -120,6 +122,10 @@ pub struct Prober {
     newcomers: Bucket,
     prefixes: Prefixes,
     permission: Permission,
+    /// `None`: all LDNS are this node's.
+    share: Option<Share>,
+    /// Entries in [`Phase::Resting`].
+    resting: usize,
     idle_not_before: Timestamp,
     ids: Ids,
     chance: Chance,
@@ -141,6 +147,8 @@ impl Prober {
             newcomers: Bucket::new(settings.new_per_second),
             prefixes: Prefixes::new(seed, settings.per_prefix),
             permission: Permission::default(),
+            share: None,
+            resting: 0,
             idle_not_before: Timestamp::ZERO,
             ids: Ids::of_probes(&mut chance),
             chance,
@@ -239,6 +247,9 @@ impl Prober {
         let due = now.max(self.recent.not_before(ldns));
         let index = self.table.insert(Entry::new(due, ldns, address, seen), self.settings.idle_timeout);
         self.enqueue(index);
+        if !self.is_ours(ldns) {
+            self.hand_over(index);
+        }
         self.outputs.push_back(Output::Admitted { ldns, address });
         Sighting::Admitted
     }
@@ -275,6 +286,7 @@ impl Prober {
             let again = entry.started + self.settings.period(entry.failed_rounds);
             self.recent.note(entry.ldns, entry.started, again);
         }
+        self.resting -= usize::from(!entry.ours);
         if let Phase::Probing { id, deadline, .. } = entry.phase {
             self.awaited.remove(&id);
             self.deadlines.remove(&(deadline, index));

@@ -49,7 +49,7 @@ impl Prober {
         let waits = matches!(entry.phase, Phase::Due(_)) && entry.was_probed && entry.tried.is_empty();
         if waits && old.interval != self.settings.interval {
             self.leave_queue(index);
-            self.schedule_round(now, index);
+            self.schedule_round(now, index, Duration::ZERO);
         }
     }
 

@@ -121,11 +121,13 @@ impl Prober {
         entry.last_sample = Some(now);
         entry.sticky = Some(kind);
         entry.failed_rounds = 0;
+        let was_spread = std::mem::replace(&mut entry.was_spread, true);
         let ldns = entry.ldns;
         self.stats.samples[kind as usize] += 1;
         self.outputs.push_back(Output::Sample { ldns, rtt, kind });
         self.table.reprove(index, &self.settings);
-        self.schedule_round(now, index);
+        let spread = if was_spread { Duration::ZERO } else { self.settings.interval / 2 };
+        self.schedule_round(now, index, spread);
     }
 
     fn try_next(&mut self, now: Timestamp, index: u32, was_sent: bool) {
@@ -154,16 +156,17 @@ impl Prober {
                 self.table.reprove(index, &self.settings);
             }
         }
-        self.schedule_round(now, index);
+        self.schedule_round(now, index, Duration::ZERO);
     }
 
-    /// Sets the next round: never sooner after this one's start than its period.
-    pub(super) fn schedule_round(&mut self, now: Timestamp, index: u32) {
+    /// Sets the next round: never sooner after this one's start than its period. Up to `spread` later after the first sample:
+    /// all sites hear of a new LDNS within milliseconds, and would go on probing it in step.
+    pub(super) fn schedule_round(&mut self, now: Timestamp, index: u32, spread: Duration) {
         let Some(entry) = self.table.get_mut(index) else { return };
         entry.tried = Kinds::default();
         entry.unanswered = false;
         let period = self.settings.period(entry.failed_rounds);
-        let due = self.chance.next_turn(now, entry.started, period);
+        let due = self.chance.next_turn(now, entry.started, period) + self.chance.within(spread);
         entry.phase = Phase::Due(due);
         self.enqueue(index);
     }
@@ -172,7 +175,7 @@ impl Prober {
         let Some(entry) = self.table.get(index) else { return };
         match entry.phase {
             Phase::Due(at) | Phase::PutOff { until: at, .. } => self.queues.insert(entry.class(), at, index),
-            Phase::Probing { .. } => {}
+            Phase::Resting | Phase::Probing { .. } => {}
         }
     }
 
@@ -181,7 +184,7 @@ impl Prober {
         let Some(entry) = self.table.get(index) else { return };
         match entry.phase {
             Phase::Due(at) | Phase::PutOff { until: at, .. } => self.queues.remove(entry.class(), at, index),
-            Phase::Probing { .. } => {}
+            Phase::Resting | Phase::Probing { .. } => {}
         }
     }
 

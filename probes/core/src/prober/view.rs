@@ -32,10 +32,12 @@ pub struct EntryView {
     pub last_sample: Option<Timestamp>,
     /// Failed rounds since then.
     pub failed_rounds: u32,
-    /// When the next round is due; `None` while one runs.
+    /// When the next round is due; `None` while one runs, and while another node of the site probes it.
     pub next_round: Option<Timestamp>,
     /// Whether newcomers leave its entry alone.
     pub is_proven: bool,
+    /// Whether this node probes it, of those that share out the site's LDNS.
+    pub ours: bool,
 }
 
 impl Prober {
@@ -51,9 +53,10 @@ impl Prober {
             failed_rounds: entry.failed_rounds,
             next_round: match entry.phase {
                 Phase::Due(at) | Phase::PutOff { until: at, .. } if entry.tried.is_empty() => Some(at),
-                Phase::Due(_) | Phase::PutOff { .. } | Phase::Probing { .. } => None,
+                Phase::Due(_) | Phase::PutOff { .. } | Phase::Resting | Phase::Probing { .. } => None,
             },
             is_proven: entry.is_proven(&self.settings),
+            ours: entry.ours,
         })
     }
 
@@ -76,16 +79,17 @@ impl Prober {
         ProberStats {
             ldns: self.table.len(),
             proven: self.table.proven(),
+            ours: self.table.len() - self.resting,
             icmp_permitted: self.permission.is_granted(),
             ..self.stats
         }
     }
 
     fn state(&self, entry: &Entry) -> LdnsState {
-        match entry.last_sample {
+        match entry.is_measured() {
             _ if entry.failed_rounds >= self.settings.fatal_rounds() => LdnsState::Unreachable,
-            Some(_) => LdnsState::Known,
-            None => LdnsState::Pending,
+            true => LdnsState::Known,
+            false => LdnsState::Pending,
         }
     }
 }

@@ -110,10 +110,10 @@ fn the_most_recent_asker_of_a_prefix_is_probed() {
     bench.asks("192.0.2.1");
     bench.run(at(1000));
     assert_eq!(bench.asks("192.0.2.77"), Sighting::Refreshed);
-    bench.run(at(6000));
+    bench.run(at(8000));
     bench.sees_aged(ip("192.0.2.99"), secs(3), Origin::Peer);
     bench.sees_aged(ip("192.0.2.33"), secs(9), Origin::Peer);
-    bench.run(at(11_000));
+    bench.run(at(14_000));
     let targets: Vec<IpAddr> = bench.sent.iter().map(|(_, r)| r.target).collect();
     assert_eq!(targets, [ip("192.0.2.1"), ip("192.0.2.77"), ip("192.0.2.99")]);
     assert_eq!(bench.prober.stats().ldns, 1);

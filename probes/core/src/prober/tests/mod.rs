@@ -5,6 +5,7 @@ mod entries;
 mod reload;
 mod rounds;
 mod scale;
+mod sharing;
 mod storm;
 
 use super::*;

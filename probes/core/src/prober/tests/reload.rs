@@ -98,7 +98,7 @@ fn another_order_is_tried_from_its_top() {
     let mut bench = Bench::with(A, all);
     bench.run(at(1000));
     reload(&mut bench, Settings { order: vec![DnsTcp, Ping], ..Settings::default() });
-    bench.run(at(6000));
+    bench.run(at(8000));
     assert_eq!(bench.samples(), [(ms(10), Ping), (ms(30), DnsTcp)]);
 }
 

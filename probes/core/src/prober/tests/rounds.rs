@@ -149,7 +149,7 @@ fn after_the_sticky_kind_fails_the_others_follow_in_preferred_order() {
     assert_eq!(bench.view(A).kind, Some(DnsTcp));
     bench.manners.insert(ip(A), DARK);
     bench.sent.clear();
-    bench.run(at(10_000));
+    bench.run(at(12_000));
     assert_eq!(bench.kinds(), [DnsTcp, Ping, DnsUdp]);
 }
 
@@ -226,8 +226,10 @@ fn no_round_begins_sooner_than_an_interval_after_the_one_before() {
     let mut bench = Bench::with(A, pings(20));
     bench.run_asked(at(600_000), A);
     let gaps: Vec<Duration> = bench.sent.windows(2).map(|w| w[1].0.since(w[0].0)).collect();
-    assert!(gaps.iter().all(|g| (5000..=5260).contains(&g.as_millis())), "{gaps:?}");
-    assert!(gaps.iter().any(|g| g.as_millis() > 5150), "no jitter");
+    // After the first sample the rounds are moved away from those of the other sites.
+    assert!((5000..=7760).contains(&gaps[0].as_millis()), "{gaps:?}");
+    assert!(gaps[1..].iter().all(|g| (5000..=5260).contains(&g.as_millis())), "{gaps:?}");
+    assert!(gaps[1..].iter().any(|g| g.as_millis() > 5150), "no jitter");
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! What is ours to probe, of the LDNS that the nodes of a site share out.
+//!
+//! An entry that is a neighbour's stands in no queue and takes nothing from the budgets; its queries are noted all the same,
+//! and it ages like the others. When it becomes ours its rounds begin within the budgets.
+
+use super::entry::{Kinds, Phase};
+use super::{Prober, Share};
+use gslb_types::{Ldns, ProbeKind, Timestamp};
+
+impl Prober {
+    /// Shares the LDNS out anew. Walks the whole table.
+    pub fn set_share(&mut self, now: Timestamp, share: Share) {
+        self.share = Some(share);
+        for index in self.table.indices() {
+            let Some((ldns, was_ours)) = self.table.get(index).map(|entry| (entry.ldns, entry.ours)) else {
+                continue;
+            };
+            match (was_ours, self.is_ours(ldns)) {
+                (true, false) => self.hand_over(index),
+                (false, true) => self.take_over(now, index),
+                (true, true) | (false, false) => {}
+            }
+        }
+        self.send_due(now);
+    }
+
+    /// Notes what a neighbour says of an LDNS: the kind that measured it, or that it has no RTT of it. So whoever takes it over
+    /// begins with that kind, and does not take it for a newcomer. An own sample is worth more.
+    pub fn note_elsewhere(&mut self, ldns: Ldns, measured: Option<ProbeKind>) {
+        let Some(index) = self.table.find(ldns) else { return };
+        if self.table.get(index).is_none_or(|entry| entry.ours && entry.last_sample.is_some()) {
+            return;
+        }
+        self.dequeue(index);
+        if let Some(entry) = self.table.get_mut(index) {
+            entry.measured_elsewhere = measured.is_some();
+            entry.sticky = measured.or(entry.sticky);
+        }
+        self.enqueue(index);
+        self.table.reprove(index, &self.settings);
+    }
+
+    pub(super) fn is_ours(&self, ldns: Ldns) -> bool {
+        self.share.as_ref().is_none_or(|share| share.is_ours(ldns))
+    }
+
+    /// Leaves an entry to a neighbour. A probe that is out is not awaited any more.
+    pub(super) fn hand_over(&mut self, index: u32) {
+        self.leave_queue(index);
+        let Some(entry) = self.table.get_mut(index) else { return };
+        if let Phase::Probing { id, deadline, .. } = entry.phase {
+            self.awaited.remove(&id);
+            self.deadlines.remove(&(deadline, index));
+        }
+        entry.phase = Phase::Resting;
+        entry.ours = false;
+        entry.tried = Kinds::default();
+        entry.unanswered = false;
+        self.resting += 1;
+    }
+
+    /// Begins to probe an entry: at once if nobody has measured it, else within an interval, since its neighbour probed it
+    /// until a moment ago. In neither case sooner than an interval after our own last round.
+    fn take_over(&mut self, now: Timestamp, index: u32) {
+        let Some(entry) = self.table.get_mut(index) else { return };
+        entry.ours = true;
+        entry.trust_kind(now);
+        if entry.measured_elsewhere {
+            entry.failed_rounds = 0;
+        }
+        let spread =
+            if entry.is_measured() { self.chance.within(self.settings.interval) } else { Default::default() };
+        let again = entry.started + self.settings.period(entry.failed_rounds);
+        let not_before = if entry.was_probed { again } else { now };
+        entry.phase = Phase::Due(not_before.max(now + spread));
+        self.resting -= 1;
+        self.enqueue(index);
+    }
+}
