@@ -223,6 +223,18 @@ impl Lab {
         self.netem().reset_counts();
     }
 
+    /// Keeps from now on, up to 64 MiB, the packets from one node to another, as a capture on the way would.
+    pub fn tap(&self, from: &str, to: &str) {
+        let (from, to) = self.ends(from, to);
+        self.netem().tap(from, to);
+    }
+
+    /// The packets kept since [`Lab::tap`], IP header and all. The tap ends.
+    pub fn take_tapped(&self, from: &str, to: &str) -> Vec<Vec<u8>> {
+        let (from, to) = self.ends(from, to);
+        self.netem().take_tapped(from, to)
+    }
+
     /// The processes on a node.
     pub fn process_ids(&self, node: &str) -> Vec<i32> {
         self.space(node).processes().into_iter().map(nix::unistd::Pid::as_raw).collect()

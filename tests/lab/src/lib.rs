@@ -40,9 +40,10 @@ pub use flood::{Flood, FloodReport};
 pub use lab::Lab;
 pub use link::{Delay, Link, spread};
 pub use netem::Counts;
+pub use nix::sys::signal::Signal;
 pub use packet::Kind;
 pub use ping::ping;
-pub use requirements::{can_run, missing};
+pub use requirements::{can_run, faketime, missing};
 pub use topology::{Role, Topology};
 pub use unreachable::Unreachable;
 

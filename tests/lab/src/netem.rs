@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Octets under way at once, all links together: a flood must not eat the machine that tests.
 const UNDER_WAY: usize = 256 << 20;
 
+/// Octets that one tap keeps.
+const TAP: usize = 64 << 20;
+
 /// A node's place in the order in which the nodes were declared.
 pub(crate) type NodeIndex = usize;
 
@@ -76,6 +79,8 @@ struct Way {
     line: Line,
     passage: Passage,
     counts: Counts,
+    /// What entered it since it was tapped, and how many octets that is.
+    tap: Option<(Vec<Vec<u8>>, usize)>,
 }
 
 struct Node {
@@ -128,9 +133,8 @@ impl Netem {
         let new = self.nodes.len();
         for other in 0..new {
             for ends in [(other, new), (new, other)] {
-                let way =
-                    Way { link, line: Line::default(), passage: Passage::Open, counts: Counts::default() };
-                self.ways.insert(ends, way);
+                let (line, counts) = (Line::default(), Counts::default());
+                self.ways.insert(ends, Way { link, line, passage: Passage::Open, counts, tap: None });
             }
         }
         self.nodes.push(Node { prefixes, is_pool, drops: Vec::new() });
@@ -167,6 +171,19 @@ impl Netem {
     /// Packets for addresses of no node; multicast among them.
     pub(crate) fn unroutable(&self) -> u64 {
         self.unroutable
+    }
+
+    /// Keeps from now on what enters one direction.
+    pub(crate) fn tap(&mut self, from: NodeIndex, to: NodeIndex) {
+        if let Some(way) = self.ways.get_mut(&(from, to)) {
+            way.tap = Some((Vec::new(), 0));
+        }
+    }
+
+    /// What a tap has kept; it keeps no more.
+    pub(crate) fn take_tapped(&mut self, from: NodeIndex, to: NodeIndex) -> Vec<Vec<u8>> {
+        let way = self.ways.get_mut(&(from, to));
+        way.and_then(|way| way.tap.take()).map(|(packets, _)| packets).unwrap_or_default()
     }
 
     /// Counts from zero again.
@@ -206,6 +223,7 @@ impl Netem {
         let delay = self.delay(from, to, &link, header.source, header.destination);
         let Some(way) = self.ways.get_mut(&(from, to)) else { return };
         way.counts.note(&header, packet.len());
+        way.overhear(packet);
         match way.passage {
             Passage::Open => {}
             Passage::Cut => {
@@ -274,6 +292,17 @@ impl Netem {
                 let (near, address) = if to_pool { (from, destination) } else { (to, source) };
                 spread_delay(self.seed, near, address, nearest, farthest)
             }
+        }
+    }
+}
+
+impl Way {
+    fn overhear(&mut self, packet: &[u8]) {
+        if let Some((packets, octets)) = &mut self.tap
+            && *octets + packet.len() <= TAP
+        {
+            *octets += packet.len();
+            packets.push(packet.to_vec());
         }
     }
 }

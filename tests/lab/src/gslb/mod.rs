@@ -5,14 +5,18 @@ mod binary;
 mod dig;
 mod group;
 mod node;
+mod query;
 mod resolver;
+mod watch;
 
 pub use admin::{Answer, get};
 pub use binary::gslb_dns;
 pub use dig::{Transport, dig};
 pub use group::Group;
 pub use node::Node;
+pub use query::{Reply, ask};
 pub use resolver::Resolver;
+pub use watch::{Change, Watch};
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -3,6 +3,9 @@
 use super::admin::{Answer, get};
 use super::binary::gslb_dns;
 use crate::{Lab, LabError};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
@@ -26,15 +29,30 @@ pub struct Node<'lab> {
     id: String,
     config: PathBuf,
     log: PathBuf,
+    environment: Vec<(String, String)>,
     child: Child,
 }
 
 impl<'lab> Node<'lab> {
     /// Starts the node that the configuration calls `id` on the laboratory's node `place`.
     pub fn start(lab: &'lab Lab, place: &str, id: &str, config: &Path) -> Result<Node<'lab>, LabError> {
+        Self::start_with(lab, place, id, config, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub fn start_with(
+        lab: &'lab Lab,
+        place: &str,
+        id: &str,
+        config: &Path,
+        environment: &[(&str, &str)],
+    ) -> Result<Node<'lab>, LabError> {
         let log = config.with_file_name(format!("{}.log", id.replace('/', "-")));
-        let child = spawn(lab, place, id, config, &log)?;
-        Ok(Node { lab, place: place.to_owned(), id: id.to_owned(), config: config.to_owned(), log, child })
+        let environment: Vec<_> =
+            environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let child = spawn(lab, place, id, config, &log, &environment)?;
+        let (place, id, config) = (place.to_owned(), id.to_owned(), config.to_owned());
+        Ok(Node { lab, place, id, config, log, environment, child })
     }
 
     /// SITE/NODE.
@@ -87,13 +105,67 @@ impl<'lab> Node<'lab> {
 
     /// Starts it anew with the same configuration, after [`Node::kill`].
     pub fn restart(&mut self) -> Result<(), LabError> {
-        self.child = spawn(self.lab, &self.place, &self.id, &self.config, &self.log)?;
+        self.child = spawn(self.lab, &self.place, &self.id, &self.config, &self.log, &self.environment)?;
         Ok(())
+    }
+
+    /// Sends its process a signal: SIGSTOP for a machine that hangs, SIGTERM for a clean stop.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(kill(self.pid(), signal)?)
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
+
+    /// Its peers as `/v1/peers` lists them.
+    pub fn peers(&self) -> io::Result<Vec<Value>> {
+        Ok(self.get("/v1/peers")?.json()?["peers"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// What it says of one peer; null if it has no such peer, or does not answer.
+    pub fn peer(&self, id: &str) -> Value {
+        let peers = self.peers().unwrap_or_default();
+        peers.into_iter().find(|peer| peer["peer"] == id).unwrap_or_default()
+    }
+
+    /// A number of `/metrics`, under the whole name with its labels.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let text = self.get("/metrics").ok()?.body;
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    /// The sum of all numbers of `/metrics` with this name, whatever their labels.
+    pub fn metric_sum(&self, name: &str) -> f64 {
+        let text = self.get("/metrics").map(|answer| answer.body).unwrap_or_default();
+        let value = |line: &str| {
+            let rest = line.strip_prefix(name)?;
+            rest.starts_with(['{', ' ']).then(|| rest.rsplit(' ').next()?.parse::<f64>().ok())?
+        };
+        text.lines().filter_map(value).sum()
+    }
+
+    /// The memory that is really there for it, in octets; 0 if it does not run.
+    pub fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        1024 * line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0)
+    }
+
+    /// All it logged so far, over all its starts.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn pid(&self) -> Pid {
+        // Process ids are below 2^22.
+        Pid::from_raw(self.child.id().cast_signed())
     }
 
     /// The last lines it logged.
     pub fn log_tail(&self) -> String {
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let log = self.log();
         let lines: Vec<_> = log.lines().collect();
         lines.get(lines.len().saturating_sub(LOG_TAIL)..).unwrap_or_default().join("\n")
     }
@@ -109,11 +181,19 @@ impl Drop for Node<'_> {
     }
 }
 
-fn spawn(lab: &Lab, place: &str, id: &str, config: &Path, log: &Path) -> Result<Child, LabError> {
+fn spawn(
+    lab: &Lab,
+    place: &str,
+    id: &str,
+    config: &Path,
+    log: &Path,
+    environment: &[(String, String)],
+) -> Result<Child, LabError> {
     let open = |log: &Path| File::options().create(true).append(true).open(log);
     let out = open(log).map_err(LabError::system(log.display().to_string()))?;
     let err = out.try_clone().map_err(LabError::system(log.display().to_string()))?;
     let mut command: Command = lab.command(place, gslb_dns()?);
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     command.arg("run").arg(config).args(["--node", id]).stdout(out).stderr(err);
     command.spawn().map_err(LabError::system(format!("gslb-dns run for {id}")))
 }

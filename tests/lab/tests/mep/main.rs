@@ -1,0 +1,41 @@
+//! The metric exchange as operators see it: real nodes in their sites, and what a network does to them.
+//!
+//! Each test prints what it measured. Most of them wait most of the time, so several run at once, more than there are cores;
+//! those that need the machine for themselves take turns.
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+mod cuts;
+mod half_open;
+mod sites;
+
+use lab::can_run;
+use libtest_mimic::{Arguments, Trial};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Labs at once, unless the command line says otherwise. A lab of three idle nodes takes a few percent of a core.
+const AT_ONCE: usize = 8;
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(AT_ONCE);
+    let tests = [cuts::TESTS, half_open::TESTS].concat();
+    let trials = tests.into_iter().map(|(name, test)| {
+        Trial::test(name, move || {
+            if can_run(&["dig", "nft"]) {
+                test();
+            }
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+/// A test: what it claims, and the claim's proof.
+type Test = (&'static str, fn());
+
+/// Held by whoever needs more than a little of the machine.
+#[expect(dead_code, reason = "used by tests to come")]
+fn busy() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
