@@ -5,7 +5,8 @@ use crate::model::{Monitor, MonitorKind, Node, Service, Site};
 use crate::names::Names;
 use crate::reader::{Item, Table};
 use crate::settings;
-use gslb_types::{MAX_SITES, NodeId, ServiceName, SiteIndex, SiteName};
+use gslb_types::{MAX_SITES, NodeId, ServiceName, SiteIndex, SiteName, Transport, TriggerMonitor};
+use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -23,15 +24,28 @@ impl<T> Named<T> {
     }
 }
 
+const TRIGGER_MONITORS: [(&str, TriggerMonitor); 3] = [
+    (TriggerMonitor::Always.as_str(), TriggerMonitor::Always),
+    (TriggerMonitor::MepDown.as_str(), TriggerMonitor::MepDown),
+    (TriggerMonitor::MepDownOrServiceDown.as_str(), TriggerMonitor::MepDownOrServiceDown),
+];
+
+const TRANSPORTS: [(&str, Transport); 3] = [
+    (Transport::Auto.as_str(), Transport::Auto),
+    (Transport::Quic.as_str(), Transport::Quic),
+    (Transport::Grpc.as_str(), Transport::Grpc),
+];
+
 pub(crate) fn sites(tables: &[Table<'_>], top: &Table<'_>) -> Named<Site> {
     let mut sites = Named::new("site");
     for (i, t) in tables.iter().enumerate() {
+        let trigger_monitor = t.word("trigger_monitor", &TRIGGER_MONITORS);
         let Some(name) = t.parsed("name", SiteName::new) else { continue };
         sites.names.give(name.as_str(), i, t);
         if i == MAX_SITES {
             t.refuse("name", format!("a group has {MAX_SITES} sites at most"));
         }
-        sites.all.push(Site { name });
+        sites.all.push(Site { name, trigger_monitor });
     }
     if tables.is_empty() && (!top.gives("sites") || top.gives_empty_list("sites")) {
         top.refuse("sites", "missing, write a [[sites]] for each data centre");
@@ -66,6 +80,8 @@ pub(crate) fn nodes(tables: &[Table<'_>], top: &Table<'_>, sites: &Named<Site>) 
     for t in tables {
         let id = t.parsed("name", str::parse::<NodeId>);
         let mep = t.parsed("mep", peer_address);
+        let transport = t.word("transport", &TRANSPORTS);
+        let addresses = addresses(t, mep);
         let own = overrides(t, id.clone());
         let Some(id) = id else { continue };
         nodes.names.give(&id.to_string(), nodes.all.len(), t);
@@ -78,12 +94,30 @@ pub(crate) fn nodes(tables: &[Table<'_>], top: &Table<'_>, sites: &Named<Site>) 
         if let Some(other) = dialled.insert(mep, id.to_string()) {
             t.refuse("mep", format!("{mep} is the address of node '{other}' already"));
         }
-        nodes.all.push((Node { id, site, mep }, own));
+        nodes.all.push((Node { id, site, mep, transport, addresses }, own));
     }
     if tables.is_empty() && (!top.gives("nodes") || top.gives_empty_list("nodes")) {
         top.refuse("nodes", "missing, write a [[nodes]] for each node of the group");
     }
     nodes
+}
+
+/// Where a node's connections may come from. The address it is dialled at is among them: else it could never answer.
+fn addresses(t: &Table<'_>, mep: Option<SocketAddr>) -> Vec<IpNet> {
+    let addresses = t.distinct("addresses", |i| i.parsed(settings::prefix));
+    if t.gives_empty_list("addresses") {
+        t.refuse(
+            "addresses",
+            "must hold one prefix at least: with none, all connections of the node were refused",
+        );
+    }
+    if let Some(ip) = mep.map(|mep| mep.ip().to_canonical())
+        && !addresses.is_empty()
+        && !addresses.iter().any(|net| net.contains(&ip))
+    {
+        t.refuse("addresses", format!("{ip}, where peers dial the node, lies in none of them"));
+    }
+    addresses
 }
 
 fn peer_address(text: &str) -> Result<SocketAddr, String> {
@@ -210,7 +244,8 @@ pub(crate) fn services(
         let site = t.item("site").and_then(|i| sites.names.find(&i));
         let address = t.parsed("address", service_address);
         let port = t.item("port").and_then(|i| i.number(1..=u16::MAX));
-        let watched = t.distinct("monitors", |i| monitors.names.find(i));
+        let watched = |key| t.distinct(key, |i| monitors.names.find(i));
+        let (own, remote) = (watched("monitors"), watched("remote_monitors"));
         let enabled = t.flag("enabled");
         let Some(name) = name else { continue };
         // Its own number even if one before it is left out: two must never look like one.
@@ -222,7 +257,15 @@ pub(crate) fn services(
         if let Some(other) = taken.insert(place, name.to_string()) {
             t.refuse("address", format!("{place} is the address of service '{other}' already"));
         }
-        services.all.push(Service { name, site, address, port, monitors: watched, enabled });
+        services.all.push(Service {
+            name,
+            site,
+            address,
+            port,
+            monitors: own,
+            remote_monitors: remote,
+            enabled,
+        });
     }
     services
 }

@@ -2,9 +2,11 @@
 //!
 //! Each is taken over a canonical text of the settings that says what they mean, not how they are written: names in
 //! place of indices, sorted where the order means nothing. The text and the key of the hash are part of the protocol
-//! between nodes of different versions: a change to either makes every pair of old and new nodes warn.
+//! between nodes of different versions: a change to either makes every pair of old and new nodes warn. So a setting that
+//! older versions do not have stands in the text only where it is not at its default.
 
-use crate::model::{Config, Monitor, MonitorKind, Service, Vserver};
+use crate::model::{Config, Monitor, MonitorKind, Node, Service, Site, Vserver};
+use gslb_types::{Transport, TriggerMonitor};
 use siphasher::sip::SipHasher24;
 use std::fmt::Display;
 use std::hash::Hasher;
@@ -40,14 +42,25 @@ fn hashed(text: &str) -> u64 {
 /// The sites in order, since ties and turns go by it, and the nodes of each. Not the nodes' addresses: behind address
 /// translation peers may have to dial different ones.
 fn sites(c: &Config) -> String {
-    let nodes = sorted(c.nodes.iter().map(|n| n.id.to_string()));
-    format!("{}\n{nodes}", listed(c.sites.iter().map(|s| &s.name)))
+    let site = |s: &Site| match s.trigger_monitor {
+        TriggerMonitor::Always => s.name.to_string(),
+        other => format!("{}:{other}", s.name),
+    };
+    let node = |n: &Node| match n.transport {
+        Transport::Auto => n.id.to_string(),
+        other => format!("{} {other}", n.id),
+    };
+    format!("{}\n{}", listed(c.sites.iter().map(site)), sorted(c.nodes.iter().map(node)))
 }
 
 fn service(c: &Config, s: &Service) -> String {
     let site = c.sites.get(s.site.get()).map_or("", |s| s.name.as_str());
-    let monitors = sorted(s.monitors.iter().filter_map(|m| c.monitors.get(*m)).map(|m| m.name.clone()));
-    format!("{} {site} {} {} {} [{monitors}]", s.name, s.address, s.port, s.enabled)
+    let names = |monitors: &[usize]| {
+        sorted(monitors.iter().filter_map(|m| c.monitors.get(*m)).map(|m| m.name.clone()))
+    };
+    let (own, remote) = (names(&s.monitors), names(&s.remote_monitors));
+    let remote = if remote.is_empty() { remote } else { format!(" [{remote}]") };
+    format!("{} {site} {} {} {} [{own}]{remote}", s.name, s.address, s.port, s.enabled)
 }
 
 fn monitor(m: &Monitor) -> String {

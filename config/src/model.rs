@@ -3,8 +3,8 @@
 //! References are indices into the vectors of [`Config`], in the order of the text; names stay for people.
 
 use gslb_types::{
-    AllDown, GslbMethod, LbMethod, LdnsMasks, NodeId, ProbeKind, ServiceName, SiteIndex, SiteName,
-    VserverName, Weight,
+    AllDown, GslbMethod, LbMethod, LdnsMasks, NodeId, ProbeKind, ServiceName, SiteIndex, SiteName, Transport,
+    TriggerMonitor, VserverName, Weight,
 };
 use hickory_proto::rr::Name;
 use ipnet::IpNet;
@@ -55,6 +55,14 @@ impl Config {
     pub fn this_site(&self) -> SiteIndex {
         self.this_node().site
     }
+
+    /// What this node and a peer speak over. Both ends must come to the same, so the stricter wish of the two counts: gRPC if
+    /// either asks for it, since UDP does not reach it; else QUIC if either does.
+    pub fn transport(&self, peer: &Node) -> Transport {
+        let wishes = [self.this_node().transport, peer.transport];
+        let asked = |wish| wishes.contains(&wish).then_some(wish);
+        asked(Transport::Grpc).or(asked(Transport::Quic)).unwrap_or(Transport::Auto)
+    }
 }
 
 /// DNS listeners and limits.
@@ -103,7 +111,7 @@ pub struct Admin {
 /// Metric exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mep {
-    /// Where this node listens (UDP, QUIC).
+    /// Where this node listens (UDP for QUIC, TCP for gRPC).
     pub listen: SocketAddr,
     /// PEM file of the group's CA certificate(s).
     pub ca: PathBuf,
@@ -187,6 +195,8 @@ pub struct Group {
 pub struct Site {
     /// Its name.
     pub name: SiteName,
+    /// When other sites judge its services by their own monitors.
+    pub trigger_monitor: TriggerMonitor,
 }
 
 /// A `gslb-dns` process of the group.
@@ -198,6 +208,10 @@ pub struct Node {
     pub site: SiteIndex,
     /// Where peers dial it.
     pub mep: SocketAddr,
+    /// What it speaks to its peers over.
+    pub transport: Transport,
+    /// Where connections that claim to be this node may come from; from anywhere if empty.
+    pub addresses: Vec<IpNet>,
 }
 
 /// A health check that services name.
@@ -246,8 +260,10 @@ pub struct Service {
     pub address: IpAddr,
     /// What monitors connect to.
     pub port: u16,
-    /// Indices into [`Config::monitors`]. Without one the service is always up.
+    /// Indices into [`Config::monitors`], of those that its own site runs. Without one the site takes it for up.
     pub monitors: Vec<usize>,
+    /// Indices into [`Config::monitors`], of those that the nodes of other sites run against it.
+    pub remote_monitors: Vec<usize>,
     /// Whether it may be answered at all.
     pub enabled: bool,
 }

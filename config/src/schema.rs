@@ -141,13 +141,16 @@ pub(crate) static LDNS: Schema = Schema {
     ],
 };
 
-pub(crate) static SITE: Schema = Schema { name: "sites", keys: &[required("name")] };
+pub(crate) static SITE: Schema =
+    Schema { name: "sites", keys: &[required("name"), default("trigger_monitor", r#""always""#)] };
 
 pub(crate) static NODE: Schema = Schema {
     name: "nodes",
     keys: &[
         required("name"),
         required("mep"),
+        default("transport", r#""auto""#),
+        optional("addresses"),
         optional("dns_listen"),
         optional("dns_tls_listen"),
         optional("mep_listen"),
@@ -187,6 +190,7 @@ pub(crate) static SERVICE: Schema = Schema {
         required("address"),
         required("port"),
         optional("monitors"),
+        optional("remote_monitors"),
         default("enabled", "true"),
     ],
 };

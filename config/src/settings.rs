@@ -225,9 +225,13 @@ pub(crate) fn listeners_agree(
     {
         refuse(admin_table, "listen", address, other);
     }
-    // MEP and DNS meet at UDP.
-    if let Some(other) = taken(mep.listen, &dns.listen) {
+    // MEP and DNS meet at UDP and TCP; gRPC meets the other TCP listeners.
+    if let Some(other) = taken(mep.listen, &dns.listen).or_else(|| taken(mep.listen, tls)) {
         refuse(mep_table, "listen", mep.listen, other);
+    }
+    if let Some(other) = admin.listen.and_then(|admin| taken(mep.listen, &[admin])) {
+        mep_table
+            .refuse("listen", format!("{} is taken: the API listens at {other} (admin.listen)", mep.listen));
     }
 }
 
@@ -270,7 +274,7 @@ pub(crate) fn source_address<A: FromStr + Into<IpAddr> + Copy>(text: &str) -> Re
     Ok(address)
 }
 
-fn prefix(text: &str) -> Result<IpNet, String> {
+pub(crate) fn prefix(text: &str) -> Result<IpNet, String> {
     let net = match text.parse::<IpNet>() {
         Ok(net) => net,
         Err(_) => match text.parse::<IpAddr>() {

@@ -37,6 +37,16 @@ fn what_is_a_node_s_own_need_not_match() {
                [probe]\nper_second = 7\nsource_v4 = \"192.0.2.1\"\n[ldns]\ncap = 5\n";
     only(SMALL, &and(own), &[]);
     only(SMALL, &with("198.18.1.1:4353", "10.0.0.1:4353"), &[]);
+    only(SMALL, &with(":4353\"", ":4353\"\naddresses = [\"198.18.0.0/16\"]"), &[]);
+}
+
+#[test]
+fn monitors_of_the_own_site_and_of_the_others_are_told_apart() {
+    let monitored = |key: &str| {
+        with("port = 80", &format!("port = 80\n{key} = [\"m\"]"))
+            + "[[monitors]]\nname = \"m\"\nkind = \"tcp\"\n"
+    };
+    only(&monitored("monitors"), &monitored("remote_monitors"), &["services"]);
 }
 
 #[test]
@@ -48,6 +58,8 @@ fn each_difference_has_its_name() {
         &and("[[nodes]]\nname = \"fra/2\"\nmep = \"198.18.1.2:1\"\n").replacen('\n', "node = \"fra/1\"\n", 1),
         &["sites"],
     );
+    only(SMALL, &with("name = \"fra\"", "name = \"fra\"\ntrigger_monitor = \"mep_down\""), &["sites"]);
+    only(SMALL, &with(":4353\"", ":4353\"\ntransport = \"grpc\""), &["sites"]);
     only(SMALL, &with("port = 80", "port = 81"), &["services"]);
     only(SMALL, &with("port = 80", "port = 80\nenabled = false"), &["services"]);
     only(SMALL, &with("vserver = \"www\"", "vserver = \"www\"\nttl = \"6s\""), &["domains"]);

@@ -1,6 +1,7 @@
 //! Tests of the whole way from text to configuration.
 
 mod example;
+mod exchange;
 mod faults;
 mod hashes;
 mod meaning;

@@ -91,3 +91,50 @@ fn the_root_is_a_zone_like_any_other() {
     let owners: Vec<String> = config.zones[0].records.iter().map(|r| r.owner.to_string()).collect();
     assert_eq!((owners.join(" "), config.domains[0].zone), (". . ns1.".to_owned(), 0));
 }
+
+/// An RRset is answered whole: one that no message holds could never be.
+#[test]
+fn a_set_that_no_message_can_hold_is_refused() {
+    let addresses = |count: u32| -> String {
+        (0..count).map(|n| format!("big A {}\n", std::net::Ipv4Addr::from_bits(0x0a00_0000 + n))).collect()
+    };
+    // 65,535 bytes: 12 of header, 19 of question, 16 for each record.
+    assert_eq!(zone_file("").with("z/gslb", apex() + &addresses(4094)).errors(), [] as [String; 0]);
+    assert_eq!(
+        zone_file("").with("z/gslb", apex() + &addresses(4095)).errors(),
+        [
+            "z/gslb:3:1: zones[0].file: 'big.gslb.test.' has 4095 A records: an answer of 65551 bytes, and a DNS message holds 65535"
+        ]
+    );
+    // Names are compressed, so more of them fit than their bytes say.
+    let pointers = |count: u32| -> String {
+        (0..count).map(|n| format!("p PTR h{n}.a.long.name.example.org.\n")).collect()
+    };
+    assert_eq!(zone_file("").with("z/gslb", apex() + &pointers(3300)).errors(), [] as [String; 0]);
+    assert_eq!(zone_file("").with("z/gslb", apex() + &pointers(3400)).errors().len(), 1);
+}
+
+/// Each record is looked up among those of its set, not compared with all of them.
+#[test]
+fn zones_of_tens_of_thousands_of_records_are_read() {
+    let many: String = (0..20_000).map(|n| format!("n{n} A 192.0.2.1\nbig TXT \"{n}\"\n")).collect();
+    let errors = zone_file("").with("z/gslb", apex() + &many).errors();
+    assert!(
+        matches!(errors.as_slice(), [one] if one.contains("'big.gslb.test.' has 20000 TXT records")),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn a_repeated_record_counts_once_with_the_lowest_ttl() {
+    let config =
+        zone_file("a 60 NS ns.example.org.\na 9 NS NS.example.org.\na 30 NS ns2.example.org.\n").load(None);
+    let zone = config.unwrap_or_else(|e| panic!("{e}")).zones.remove(0);
+    let shown: Vec<(u32, usize)> =
+        zone.records.iter().filter(|r| r.owner.num_labels() == 3).map(|r| (r.ttl, r.rdata.len())).collect();
+    assert_eq!(shown, [(9, 16), (9, 17)]);
+}
+
+fn apex() -> String {
+    "@ SOA ns.example.org. h.example.org. 1 2 3 4 5\n@ NS ns.example.org.\n".to_owned()
+}

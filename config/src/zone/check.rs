@@ -1,6 +1,6 @@
 //! What the records of a zone must be to each other, and what a GSLB domain must be to them.
 
-use super::Found;
+use super::{Found, size};
 use crate::model::{Zone, ZoneRecord};
 use crate::text::Spot;
 use hickory_proto::rr::{Name, RecordType};
@@ -43,16 +43,18 @@ impl LoadedZone {
                 complain(&record.spot, format!("'{}' lies outside the zone '{origin}'", record.owner));
                 continue;
             }
-            add(
-                sets.entry(record.owner.to_lowercase()).or_default().entry(record.rtype).or_default(),
-                record,
-            );
+            let sets = sets.entry(record.owner.to_lowercase()).or_default();
+            sets.entry(record.rtype).or_default().push(record);
+        }
+        for set in sets.values_mut().flat_map(BTreeMap::values_mut) {
+            remove_repetitions(set);
         }
         let loaded = LoadedZone { zone: Zone { origin, records: Vec::new() }, sets };
         if whole {
             loaded.apex(start, complain);
             loaded.servers(complain);
         }
+        loaded.sizes(complain);
         loaded.singletons(complain);
         loaded.cnames(complain);
         loaded.dnames(complain);
@@ -126,6 +128,26 @@ impl LoadedZone {
             || (!self.sets.contains_key(name)
                 && name.clone().into_wildcard() != *name
                 && at(&name.clone().into_wildcard()))
+    }
+
+    /// An RRset is answered whole or not at all, so one that no message can hold is never answered.
+    fn sizes(&self, complain: Complain<'_>) {
+        for (owner, sets) in &self.sets {
+            for (rtype, set) in sets {
+                let (Some(first), least) = (set.first(), size::least_answer(owner, *rtype, set)) else {
+                    continue;
+                };
+                if least > size::MOST {
+                    let (count, rtype, most) = (set.len(), RecordType::from(*rtype), size::MOST);
+                    complain(
+                        &first.spot,
+                        format!(
+                            "'{owner}' has {count} {rtype} records: an answer of {least} bytes, and a DNS message holds {most}"
+                        ),
+                    );
+                }
+            }
+        }
     }
 
     /// Types an owner has one record of at most (RFC 1035, RFC 2181 section 10.1, RFC 6672 section 2.4).
@@ -219,10 +241,19 @@ impl LoadedZone {
     }
 }
 
-/// Adds a record unless the set has it (RFC 2181 section 5). The lower TTL of the two stays.
-fn add(set: &mut Vec<Found>, record: Found) {
-    match set.iter_mut().find(|r| r.data.canonical == record.data.canonical) {
-        Some(same) => same.ttl = same.ttl.min(record.ttl),
-        None => set.push(record),
+/// Keeps the first of records that say the same (RFC 2181 section 5). The lowest TTL of them stays.
+fn remove_repetitions(set: &mut Vec<Found>) {
+    let mut lowest: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
+    for record in set.iter() {
+        let ttl = lowest.entry(record.data.canonical.clone()).or_insert(record.ttl);
+        *ttl = record.ttl.min(*ttl);
     }
+    // What a record says is taken out at its first mention.
+    set.retain_mut(|record| match lowest.remove(&record.data.canonical) {
+        Some(ttl) => {
+            record.ttl = ttl;
+            true
+        }
+        None => false,
+    });
 }

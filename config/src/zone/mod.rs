@@ -5,6 +5,7 @@ mod lexer;
 mod location;
 mod master;
 mod rdata;
+mod size;
 
 pub(crate) use check::LoadedZone;
 

@@ -56,7 +56,8 @@ fn lower(name: &Name) -> Vec<u8> {
     wire(name).to_ascii_lowercase()
 }
 
-/// RRsets under way: TTL and RDATA of each, by type.
+/// RRsets under way: TTL and RDATA of each, by type. None of them twice: the configuration's zones hold sets (RFC 2181
+/// section 5.5), and the records of one node are of one zone.
 type Records<'a> = BTreeMap<u16, (u32, Vec<&'a [u8]>)>;
 
 struct Builder<'a> {
@@ -81,10 +82,7 @@ impl<'a> Builder<'a> {
             return;
         };
         let (_, rdatas) = self.records[node].entry(record.rtype).or_insert((record.ttl, Vec::new()));
-        // An RRset is a set (RFC 2181 section 5.5).
-        if !rdatas.contains(&record.rdata.as_slice()) {
-            rdatas.push(&record.rdata);
-        }
+        rdatas.push(&record.rdata);
     }
 
     fn domain(&mut self, config: &Config, index: usize, domain: &Domain) {
