@@ -12,6 +12,10 @@ const UNPROVEN: usize = 32;
 /// Unfinished handshakes at most. At about 60 KiB each this is 16 MiB.
 const TOTAL: usize = 256;
 
+/// As many more for the addresses at which peers listen: strangers can't take these places, so a peer gets in while they
+/// hold all others (bar R7).
+const RESERVED: usize = 64;
+
 /// Unfinished handshakes at most from one IPv4 address or IPv6 /64; several nodes may stand behind one address translator.
 const PER_ADDRESS: usize = 32;
 
@@ -42,14 +46,16 @@ pub(crate) struct Ticket {
 }
 
 impl Gate {
-    pub(crate) fn judge(&self, address: IpAddr, proven: bool) -> Verdict {
+    /// `known` is where a peer listens.
+    pub(crate) fn judge(&self, address: IpAddr, proven: bool, known: bool) -> Verdict {
         let address = shared(address);
+        let total = if known { TOTAL + RESERVED } else { TOTAL };
         let mut counts = lock(&self.0);
         let own = counts.by_address.get(&address).copied().unwrap_or(0);
         if !proven && counts.total >= UNPROVEN {
             return Verdict::Prove;
         }
-        if counts.total >= TOTAL || own >= PER_ADDRESS {
+        if counts.total >= total || own >= PER_ADDRESS {
             return Verdict::Refuse;
         }
         counts.total += 1;
@@ -93,7 +99,7 @@ mod tests {
     }
 
     fn admit(gate: &Gate, address: IpAddr, proven: bool) -> Option<Ticket> {
-        match gate.judge(address, proven) {
+        match gate.judge(address, proven, false) {
             Verdict::Admit(ticket) => Some(ticket),
             Verdict::Prove | Verdict::Refuse => None,
         }
@@ -103,15 +109,15 @@ mod tests {
     fn under_load_an_address_must_be_proven() {
         let gate = Gate::default();
         let _held: Vec<_> = (0..UNPROVEN).map(|n| admit(&gate, v4(n), false).unwrap()).collect();
-        assert!(matches!(gate.judge(v4(200), false), Verdict::Prove));
-        assert!(matches!(gate.judge(v4(200), true), Verdict::Admit(_)));
+        assert!(matches!(gate.judge(v4(200), false, false), Verdict::Prove));
+        assert!(matches!(gate.judge(v4(200), true, false), Verdict::Admit(_)));
     }
 
     #[test]
     fn one_address_can_not_take_all_places() {
         let gate = Gate::default();
         let held: Vec<_> = (0..PER_ADDRESS).map(|_| admit(&gate, v4(1), true).unwrap()).collect();
-        assert!(matches!(gate.judge(v4(1), true), Verdict::Refuse));
+        assert!(matches!(gate.judge(v4(1), true, false), Verdict::Refuse));
         assert!(admit(&gate, v4(2), true).is_some());
         drop(held);
         assert!(admit(&gate, v4(1), false).is_some(), "places are given back");
@@ -122,13 +128,15 @@ mod tests {
         let gate = Gate::default();
         let address = |n: usize| IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) + n as u128));
         let _held: Vec<_> = (0..PER_ADDRESS).map(|n| admit(&gate, address(n), true).unwrap()).collect();
-        assert!(matches!(gate.judge(address(99), true), Verdict::Refuse));
+        assert!(matches!(gate.judge(address(99), true, false), Verdict::Refuse));
     }
 
     #[test]
     fn there_is_an_end_to_it() {
         let gate = Gate::default();
         let _held: Vec<_> = (0..TOTAL).map(|n| admit(&gate, v4(n), true).unwrap()).collect();
-        assert!(matches!(gate.judge(IpAddr::from([198, 51, 100, 1]), true), Verdict::Refuse));
+        let late = IpAddr::from([198, 51, 100, 1]);
+        assert!(matches!(gate.judge(late, true, false), Verdict::Refuse));
+        assert!(matches!(gate.judge(late, true, true), Verdict::Admit(_)), "strangers leave room for peers");
     }
 }

@@ -102,7 +102,7 @@ pub struct Identity {
 }
 
 /// What one load yields.
-struct Current {
+pub(crate) struct Current {
     own: Subject,
     server: rustls::ServerConfig,
     client: rustls::ClientConfig,
@@ -151,18 +151,9 @@ impl Identity {
         self.current.load().own.clone()
     }
 
-    /// TLS for a handshake that a peer begins, speaking this application protocol.
-    pub(crate) fn server(&self, alpn: &[u8]) -> rustls::ServerConfig {
-        let mut tls = self.current.load().server.clone();
-        tls.alpn_protocols = vec![alpn.to_vec()];
-        tls
-    }
-
-    /// TLS for a handshake that this node begins, speaking this application protocol.
-    pub(crate) fn client(&self, alpn: &[u8]) -> rustls::ClientConfig {
-        let mut tls = self.current.load().client.clone();
-        tls.alpn_protocols = vec![alpn.to_vec()];
-        tls
+    /// What is in force now, for one handshake.
+    pub(crate) fn current(&self) -> Arc<Current> {
+        self.current.load_full()
     }
 }
 
@@ -176,6 +167,33 @@ impl fmt::Debug for Identity {
 }
 
 impl Current {
+    /// What the certificate says.
+    pub(crate) fn subject(&self) -> &Subject {
+        &self.own
+    }
+
+    /// Peers refuse a certificate whose time is over, and say so in fewer words than can be said here.
+    pub(crate) fn usable(&self) -> Result<(), String> {
+        match untimely(&self.own, unix_now()) {
+            Some(why) => Err(format!("this node's own {why}")),
+            None => Ok(()),
+        }
+    }
+
+    /// TLS for a handshake that a peer begins, speaking this application protocol.
+    pub(crate) fn server(&self, alpn: &[u8]) -> rustls::ServerConfig {
+        let mut tls = self.server.clone();
+        tls.alpn_protocols = vec![alpn.to_vec()];
+        tls
+    }
+
+    /// TLS for a handshake that this node begins, speaking this application protocol.
+    pub(crate) fn client(&self, alpn: &[u8]) -> rustls::ClientConfig {
+        let mut tls = self.client.clone();
+        tls.alpn_protocols = vec![alpn.to_vec()];
+        tls
+    }
+
     fn load(files: &Files, group: &GroupName, me: &NodeId) -> Result<Self, IdentityError> {
         let ca = Source::file(&files.ca)?;
         let certificate = Source::file(&files.certificate)?;
@@ -214,6 +232,22 @@ impl Current {
             server: server_config(&provider, &verifiers, &pair).map_err(unfit)?,
             client: client_config(&provider, &verifiers, &pair).map_err(unfit)?,
         })
+    }
+}
+
+/// The second of the wall clock. Nothing but certificates is judged by it.
+pub(crate) fn unix_now() -> i64 {
+    OffsetDateTime::now_utc().unix_timestamp()
+}
+
+/// Why this certificate does not count now, if so.
+fn untimely(own: &Subject, now: i64) -> Option<String> {
+    if own.expires < now {
+        Some(format!("certificate expired on {}", Date(own.expires)))
+    } else if own.valid_from > now {
+        Some(format!("certificate is valid only from {} on: check the clock", Date(own.valid_from)))
+    } else {
+        None
     }
 }
 
@@ -318,5 +352,6 @@ fn client_config(
         .with_client_cert_resolver(pair.clone());
     tls.resumption = rustls::client::Resumption::disabled();
     tls.enable_early_data = false;
+    tls.enable_sni = false; // the only thing TLS would say in clear text; a node has one certificate to choose from
     Ok(tls)
 }

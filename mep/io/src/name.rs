@@ -107,6 +107,12 @@ impl Subject {
     }
 }
 
+/// Whom the certificates that TLS has checked name.
+pub(crate) fn peer_of(chain: Option<&[CertificateDer<'_>]>, group: &GroupName) -> Result<Subject, String> {
+    let leaf = chain.and_then(<[_]>::first).ok_or("it showed no certificate")?;
+    Subject::read(leaf, group).map_err(|error| error.to_string())
+}
+
 /// The group a CA certificate was made for.
 pub(crate) fn group_of_ca(certificate: &CertificateDer<'_>) -> Option<GroupName> {
     let parsed = parse(certificate).ok()?;

@@ -1,15 +1,15 @@
 //! Being connected to: whom to let begin, handshake, greeting.
 
-use super::link::{Link, greet_back, peer_of};
-use super::{code, plain, server, words};
-use crate::carrier::Shared;
+use super::link::{Stream, greet_back, peer_of};
+use super::{code, server, words};
+use crate::carrier::{Shared, plain};
 use crate::gate::{Ticket, Verdict};
-use mep_core::carrier::CarrierEvent;
+use crate::identity::Current;
+use crate::link::{Link, Why};
 use quinn::{Connection, Incoming};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 /// Decides about a first packet. What is let in becomes a task, for the caller to run.
 pub(crate) fn admit(
@@ -17,7 +17,7 @@ pub(crate) fn admit(
     incoming: Incoming,
 ) -> Option<impl Future<Output = ()> + Send + 'static> {
     let address = incoming.remote_address();
-    match shared.gate.judge(address.ip(), incoming.remote_address_validated()) {
+    match shared.judge(&shared.quic_gate, address.ip(), incoming.remote_address_validated()) {
         Verdict::Admit(ticket) => Some(accept(shared.clone(), incoming, ticket)),
         Verdict::Prove => {
             let _ = incoming.retry(); // fails only for a proven address, which is not asked again
@@ -42,39 +42,38 @@ async fn accept(shared: Arc<Shared>, incoming: Incoming, ticket: Ticket) {
         Ok(link) => link.run(&shared).await,
         Err(reason) => Err(reason),
     };
-    if let Err(reason) = refused
-        && let Some(reason) = shared.refusals.report(Instant::now(), reason)
-    {
-        tracing::debug!(%address, reason, "turned away");
-        let _ = shared.events.send(CarrierEvent::Refused { address, reason }).await; // nobody listens: stopping
+    if let Err(reason) = refused {
+        shared.refused(address, reason).await;
     }
 }
 
-async fn welcome(shared: &Shared, incoming: Incoming, address: SocketAddr) -> Result<Link, String> {
+async fn welcome(shared: &Shared, incoming: Incoming, address: SocketAddr) -> Result<Link<Stream>, String> {
     let limit = shared.limits.handshake;
-    let deadline = tokio::time::Instant::now() + limit;
-    let connection = match timeout_at(deadline, shake(shared, incoming)).await {
+    let deadline = Instant::now() + limit;
+    let own = shared.identity.current();
+    let connection = match timeout_at(deadline, shake(shared, &own, incoming)).await {
         Ok(shaken) => shaken?,
         Err(_) => return Err(format!("the handshake was not finished within {limit:?}")),
     };
     let subject = peer_of(&connection, shared.identity.group())
-        .inspect_err(|reason| connection.close(code::REFUSED, reason.as_bytes()))?;
+        .inspect_err(|reason| connection.close(code::of(Why::Refused), reason.as_bytes()))?;
     match timeout_at(deadline, greet_back(&connection)).await {
         Ok(Ok((incoming, outgoing))) => {
-            Ok(Link { connection, incoming, outgoing, subject, dialled: false, address })
+            let wire = Stream { connection, incoming, outgoing };
+            Ok(Link { wire, subject, dialled: false, address, own_expires: own.subject().expires })
         }
         Ok(Err(reason)) => Err(format!("{}: {reason}", subject.node)),
         Err(_) => {
             let reason = format!("{} did not greet within {limit:?}", subject.node);
-            connection.close(code::PROTOCOL, reason.as_bytes());
+            connection.close(code::of(Why::Protocol), reason.as_bytes());
             Err(reason)
         }
     }
 }
 
 /// Done when the other end's certificate has been checked, not before: in TLS 1.3 the client finishes last.
-async fn shake(shared: &Shared, incoming: Incoming) -> Result<Connection, String> {
-    let config = server(&shared.identity, &shared.transport).map_err(|error| error.to_string())?;
+async fn shake(shared: &Shared, own: &Current, incoming: Incoming) -> Result<Connection, String> {
+    let config = server(own, &shared.transport).map_err(|error| error.to_string())?;
     let connecting = incoming.accept_with(Arc::new(config)).map_err(|error| words::handshake(&error))?;
     connecting.await.map_err(|error| words::handshake(&error))
 }

@@ -1,11 +1,13 @@
 //! Connecting to a peer: handshake, greeting, and words for what went wrong.
 
-use super::link::{Link, greet_first, peer_of};
-use super::{client, code, plain, words};
-use crate::carrier::Shared;
+use super::link::{Stream, greet_first, peer_of};
+use super::{client, code, words};
+use crate::carrier::{Shared, plain};
+use crate::identity::Current;
+use crate::link::{Link, Why};
 use crate::name::Subject;
 use gslb_types::NodeId;
-use mep_core::carrier::{CarrierEvent, Over};
+use mep_core::carrier::Over;
 use quinn::{Connection, Endpoint};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,8 +24,7 @@ pub(crate) async fn dial(shared: Arc<Shared>, endpoint: Endpoint, peer: NodeId, 
         Err(reason) => Err(reason),
     };
     if let Err(reason) = failed {
-        tracing::debug!(%peer, %address, reason, "dial failed");
-        let _ = shared.events.send(CarrierEvent::DialFailed { peer, over: Over::Quic, reason }).await; // nobody listens: stopping
+        shared.dial_failed(peer, address, Over::Quic, reason).await;
     }
 }
 
@@ -32,26 +33,30 @@ async fn connect(
     endpoint: &Endpoint,
     peer: &NodeId,
     address: SocketAddr,
-) -> Result<Link, String> {
+) -> Result<Link<Stream>, String> {
     let limit = shared.limits.handshake;
     let deadline = Instant::now() + limit;
-    let connection = match timeout_at(deadline, shake(shared, endpoint, peer, address)).await {
+    let own = shared.identity.current();
+    own.usable()?;
+    let connection = match timeout_at(deadline, shake(shared, &own, endpoint, peer, address)).await {
         Ok(shaken) => shaken?,
         Err(_) => {
             return Err(format!(
-                "no answer from {address} within {limit:?}: nobody listens there, or UDP is blocked on the way"
+                "connect timeout: no answer from {address} within {limit:?}: nobody listens there, or UDP is blocked on the way"
             ));
         }
     };
     let subject = named(shared, &connection, peer).inspect_err(|reason| refuse(&connection, reason))?;
     match timeout_at(deadline, greet_first(&connection)).await {
         Ok(Ok((incoming, outgoing))) => {
-            Ok(Link { connection, incoming, outgoing, subject, dialled: true, address: plain(address) })
+            let wire = Stream { connection, incoming, outgoing };
+            let own_expires = own.subject().expires;
+            Ok(Link { wire, subject, dialled: true, address: plain(address), own_expires })
         }
         Ok(Err(reason)) => Err(reason),
         Err(_) => {
             let reason = format!("{address} shook hands and did not greet within {limit:?}");
-            connection.close(code::PROTOCOL, reason.as_bytes());
+            connection.close(code::of(Why::Protocol), reason.as_bytes());
             Err(reason)
         }
     }
@@ -59,11 +64,12 @@ async fn connect(
 
 async fn shake(
     shared: &Shared,
+    own: &Current,
     endpoint: &Endpoint,
     peer: &NodeId,
     address: SocketAddr,
 ) -> Result<Connection, String> {
-    let config = client(&shared.identity, &shared.transport).map_err(|error| error.to_string())?;
+    let config = client(own, &shared.transport).map_err(|error| error.to_string())?;
     let name = shared.identity.group().node_dns(peer);
     let connecting = endpoint
         .connect_with(config, address, &name)
@@ -81,5 +87,5 @@ fn named(shared: &Shared, connection: &Connection, peer: &NodeId) -> Result<Subj
 }
 
 fn refuse(connection: &Connection, reason: &str) {
-    connection.close(code::REFUSED, reason.as_bytes());
+    connection.close(code::of(Why::Refused), reason.as_bytes());
 }

@@ -1,27 +1,18 @@
-//! A connection that stands: frames in, frames out, and an end both sides know the reason of.
-//!
-//! ```text
-//! greeting ──> live ──┬─ Flush: last frames, FIN ──> peer's FIN (or time is up) ──> close with the reason
-//!                     ├─ peer's FIN: ours too      ──> peer's close (or time is up)
-//!                     └─ Cut, broken framing       ──> close with the reason
-//! ```
-//! A close throws away what the peer has not read yet. So whoever ends a connection first ends the stream, and closes when
-//! the peer has ended its own: by then it has taken every frame.
+//! One bidirectional stream of frames, opened by the dialler: its greeting, and how it ends.
 
 use super::{code, words};
-use crate::carrier::Shared;
-use crate::name::{GroupName, Subject};
-use crate::outbox::{Ending, Frames, Queue};
+use crate::link::{Last, Next, Path, Receive, Transmit, Why, Wire};
+use crate::name::{self, GroupName, Subject};
+use crate::words::fitting;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use mep_core::carrier::{CarrierEvent, ConnId, MAX_FRAME, Over};
-use quinn::{Connection, RecvStream, SendStream, VarInt};
+use mep_core::carrier::{MAX_FRAME, Over};
+use quinn::{Connection, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use std::time::Duration;
+use tokio::time::timeout;
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 
 type Incoming = FramedRead<RecvStream, LengthDelimitedCodec>;
@@ -32,7 +23,7 @@ type Outgoing = FramedWrite<SendStream, LengthDelimitedCodec>;
 pub(super) async fn greet_first(connection: &Connection) -> Result<(Incoming, Outgoing), String> {
     let (send, receive) = connection.open_bi().await.map_err(|error| words::handshake(&error))?;
     let (mut incoming, mut outgoing) = (FramedRead::new(receive, codec()), FramedWrite::new(send, codec()));
-    outgoing.send(Bytes::new()).await.map_err(|error| ungreeted(connection, &error))?;
+    SinkExt::send(&mut outgoing, Bytes::new()).await.map_err(|error| ungreeted(connection, &error))?;
     take_greeting(connection, &mut incoming).await?;
     Ok((incoming, outgoing))
 }
@@ -42,16 +33,16 @@ pub(super) async fn greet_back(connection: &Connection) -> Result<(Incoming, Out
     let (send, receive) = connection.accept_bi().await.map_err(|error| words::handshake(&error))?;
     let (mut incoming, mut outgoing) = (FramedRead::new(receive, codec()), FramedWrite::new(send, codec()));
     take_greeting(connection, &mut incoming).await?;
-    outgoing.send(Bytes::new()).await.map_err(|error| ungreeted(connection, &error))?;
+    SinkExt::send(&mut outgoing, Bytes::new()).await.map_err(|error| ungreeted(connection, &error))?;
     Ok((incoming, outgoing))
 }
 
 async fn take_greeting(connection: &Connection, incoming: &mut Incoming) -> Result<(), String> {
-    match incoming.next().await {
+    match StreamExt::next(incoming).await {
         Some(Ok(frame)) if frame.is_empty() => Ok(()),
         Some(Ok(_)) | None => {
             let reason = "the first frame was not the greeting";
-            connection.close(code::PROTOCOL, reason.as_bytes());
+            connection.close(code::of(Why::Protocol), reason.as_bytes());
             Err(reason.to_owned())
         }
         Some(Err(error)) => Err(ungreeted(connection, &error)),
@@ -63,7 +54,7 @@ fn ungreeted(connection: &Connection, error: &io::Error) -> String {
         Some(closed) => words::handshake(&closed),
         None => {
             let reason = error.to_string();
-            connection.close(code::PROTOCOL, reason.as_bytes());
+            connection.close(code::of(Why::Protocol), reason.as_bytes());
             reason
         }
     }
@@ -81,90 +72,35 @@ fn codec() -> LengthDelimitedCodec {
 pub(super) fn peer_of(connection: &Connection, group: &GroupName) -> Result<Subject, String> {
     let chain =
         connection.peer_identity().and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
-    let leaf = chain.as_ref().and_then(|chain| chain.first()).ok_or("it showed no certificate")?;
-    Subject::read(leaf, group).map_err(|error| error.to_string())
+    name::peer_of(chain.as_deref().map(Vec::as_slice), group)
 }
 
-/// A greeted connection.
-pub(super) struct Link {
+/// A greeted connection and its stream.
+pub(super) struct Stream {
     pub(super) connection: Connection,
     pub(super) incoming: Incoming,
     pub(super) outgoing: Outgoing,
-    pub(super) subject: Subject,
-    pub(super) dialled: bool,
-    pub(super) address: SocketAddr,
 }
 
-/// How a connection came to its end.
-enum Last {
-    /// We end it.
-    Ours(VarInt, String),
-    /// The peer ends the stream; its reason follows.
-    Theirs,
-    /// It is gone already.
-    Lost(io::Error),
-}
+impl Wire for Stream {
+    const OVER: Over = Over::Quic;
+    type Incoming = Incoming;
+    type Outgoing = Outgoing;
+    type Path = Connection;
 
-impl Link {
-    /// Lives until the end. Fails, before anything was reported, if the peer has too many connections.
-    pub(super) async fn run(self, shared: &Shared) -> Result<(), String> {
-        let peer = self.subject.node.clone();
-        let Some((conn, queue)) = shared.connections.add(&peer) else {
-            let reason = format!("{peer} has too many connections");
-            self.connection.close(code::REFUSED, reason.as_bytes());
-            return Err(reason);
-        };
-        let connected = CarrierEvent::Connected {
-            conn,
-            peer,
-            dialled: self.dialled,
-            address: self.address,
-            certificate_expires: self.subject.expires,
-            over: Over::Quic,
-        };
-        let reason = match shared.events.send(connected).await {
-            Ok(()) => self.live(shared, conn, queue).await,
-            Err(_) => DEAF.to_owned(),
-        };
-        shared.connections.remove(conn);
-        let _ = shared.events.send(CarrierEvent::Closed { conn, reason }).await; // nobody listens: stopping
-        Ok(())
+    fn parts(&mut self) -> (&mut Incoming, &mut Outgoing, &mut Connection) {
+        (&mut self.incoming, &mut self.outgoing, &mut self.connection)
     }
 
-    async fn live(mut self, shared: &Shared, conn: ConnId, mut queue: Queue) -> String {
-        let last = {
-            let mut receive = pin!(receive(shared, conn, &mut self.incoming));
-            let mut transmit = pin!(transmit(&mut queue.frames, &mut self.outgoing));
-            let watch = pin!(watch(shared, conn, &self.connection));
-            tokio::select! {
-                last = &mut receive => last,
-                error = &mut transmit => Last::Lost(error),
-                never = watch => match never {},
-                ending = &mut queue.ending => match ending {
-                    Ok(Ending::Flush(reason)) => {
-                        // The outbox is gone, so `transmit` sends the rest and the FIN; the peer's FIN ends `receive`.
-                        let flushed = async { tokio::select! { _ = receive => (), _ = transmit => () } };
-                        let _ = timeout(shared.limits.flush, flushed).await; // then the rest is lost
-                        Last::Ours(code::CLOSED, reason)
-                    }
-                    Ok(Ending::Cut(reason)) => Last::Ours(code::SLOW, reason),
-                    Err(_) => Last::Ours(code::CLOSED, DEAF.to_owned()),
-                },
-            }
-        };
-        self.end(shared, last).await
-    }
-
-    /// Both ends learn the reason, and it is returned.
-    async fn end(mut self, shared: &Shared, last: Last) -> String {
+    async fn end(mut self, last: Last, patience: Duration) -> String {
         match last {
-            Last::Ours(code, reason) => {
-                self.connection.close(code, words::fitting(&reason).as_bytes());
+            Last::Ours(why, reason) => {
+                self.connection.close(code::of(why), fitting(&reason).as_bytes());
                 reason
             }
             Last::Theirs => {
                 let _ = self.outgoing.get_mut().finish(); // fails only if the stream has ended already
-                match timeout(shared.limits.flush, self.connection.closed()).await {
+                match timeout(patience, self.connection.closed()).await {
                     Ok(closed) => words::closed(&closed),
                     Err(_) => "the other end finished without a reason".to_owned(),
                 }
@@ -173,7 +109,7 @@ impl Link {
                 Some(closed) => words::closed(&closed),
                 None => {
                     let reason = format!("the other end broke the framing: {error}");
-                    self.connection.close(code::PROTOCOL, words::fitting(&reason).as_bytes());
+                    self.connection.close(code::of(Why::Protocol), fitting(&reason).as_bytes());
                     reason
                 }
             },
@@ -181,42 +117,34 @@ impl Link {
     }
 }
 
-/// The reason when nobody takes events any more.
-const DEAF: &str = "the node stops";
-
-async fn receive(shared: &Shared, conn: ConnId, incoming: &mut Incoming) -> Last {
-    loop {
-        let frame = match incoming.next().await {
-            Some(Ok(frame)) => frame.freeze(),
-            Some(Err(error)) => return Last::Lost(error),
-            None => return Last::Theirs,
-        };
-        // Waiting here is what slows the peer down when this node does not keep up.
-        if shared.events.send(CarrierEvent::Received { conn, frame }).await.is_err() {
-            return Last::Ours(code::CLOSED, DEAF.to_owned());
+impl Receive for Incoming {
+    async fn next(&mut self) -> Next {
+        match StreamExt::next(self).await {
+            Some(Ok(frame)) => Next::Frame(frame.freeze()),
+            Some(Err(error)) => Next::Lost(error.to_string()),
+            None => Next::Finished,
         }
     }
 }
 
-/// Sends until something breaks. After the last frame of an ended outbox comes the FIN, and nothing more.
-async fn transmit(frames: &mut Frames, outgoing: &mut Outgoing) -> io::Error {
-    while let Some(frame) = frames.next().await {
-        if let Err(error) = outgoing.send(frame).await {
-            return error;
-        }
+impl Transmit for Outgoing {
+    async fn send(&mut self, frame: Bytes) -> Result<(), String> {
+        SinkExt::send(self, frame).await.map_err(|error| error.to_string())
     }
-    match outgoing.get_mut().finish() {
-        Ok(()) => std::future::pending().await,
-        Err(closed) => closed.into(),
+
+    /// The reason travels in the close that follows.
+    fn finish(&mut self, _reason: &str) -> Result<(), String> {
+        self.get_mut().finish().map_err(|closed| closed.to_string())
     }
 }
 
-async fn watch(shared: &Shared, conn: ConnId, connection: &Connection) -> Infallible {
-    let mut ticks = interval(shared.limits.path_rtt);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let rtt = connection.rtt();
-        let _ = shared.events.send(CarrierEvent::PathRtt { conn, rtt }).await; // `receive` notices the end
+impl Path for Connection {
+    /// Quinn measures all the time, and the idle timeout is its own.
+    async fn rtt(&mut self) -> Result<Duration, String> {
+        Ok(Connection::rtt(self))
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.remote_address()
     }
 }

@@ -8,15 +8,15 @@ mod words;
 
 pub(crate) use accept::admit;
 pub(crate) use dial::dial;
-pub(crate) use runtime::Tasks;
 
 use crate::carrier::{BindError, Limits, Settings};
-use crate::identity::Identity;
+use crate::identity::Current;
+use crate::link::Why;
 use crate::quic::runtime::HeldRuntime;
+use crate::tasks::Tasks;
 use quinn::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
 use quinn::{Endpoint, EndpointConfig, IdleTimeout, TransportConfig, VarInt};
-
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -40,25 +40,28 @@ const WAITING_BYTES: (u64, u64) = (16 * 1024, 1024 * 1024);
 
 /// Codes of the application close; the reason beside them is for people.
 mod code {
+    use crate::link::Why;
     use quinn::VarInt;
 
-    /// As asked for.
-    pub(super) const CLOSED: VarInt = VarInt::from_u32(0);
-    /// The other end broke the framing.
-    pub(super) const PROTOCOL: VarInt = VarInt::from_u32(1);
-    /// The other end's certificate is genuine and does not name whom it must.
-    pub(super) const REFUSED: VarInt = VarInt::from_u32(2);
-    /// The other end does not keep up.
-    pub(super) const SLOW: VarInt = VarInt::from_u32(3);
+    pub(super) const fn of(why: Why) -> VarInt {
+        match why {
+            Why::Closed => VarInt::from_u32(0),
+            Why::Protocol => VarInt::from_u32(1),
+            Why::Refused => VarInt::from_u32(2),
+            Why::Slow => VarInt::from_u32(3),
+        }
+    }
 }
 
 /// The endpoint, and the tasks quinn runs for it.
 pub(crate) fn bind(settings: &Settings) -> Result<(Endpoint, Tasks), BindError> {
     let failed = |error| BindError::Listen(settings.listen, error);
     let transport = Arc::new(transport(&settings.limits));
-    let server = server(&settings.identity, &transport).map_err(|e| BindError::Setup(e.to_string()))?;
+    let server =
+        server(&settings.identity.current(), &transport).map_err(|e| BindError::Setup(e.to_string()))?;
     let socket = UdpSocket::bind(settings.listen).map_err(failed)?;
-    let (runtime, tasks) = HeldRuntime::new();
+    let tasks = Tasks::default();
+    let runtime = HeldRuntime(tasks.clone());
     let endpoint =
         Endpoint::new(EndpointConfig::default(), Some(server), socket, Arc::new(runtime)).map_err(failed)?;
     Ok((endpoint, tasks))
@@ -66,7 +69,7 @@ pub(crate) fn bind(settings: &Settings) -> Result<(Endpoint, Tasks), BindError> 
 
 /// Ends the endpoint and lets the last packets leave. Afterwards the socket is closed, and its port free.
 pub(crate) async fn close(endpoint: Endpoint, tasks: Tasks, reason: &str, linger: Duration) {
-    endpoint.close(code::CLOSED, reason.as_bytes());
+    endpoint.close(code::of(Why::Closed), reason.as_bytes());
     let _ = timeout(linger, endpoint.wait_idle()).await; // whoever does not answer notices by himself
     drop(endpoint);
     tasks.end().await;
@@ -91,7 +94,7 @@ pub(crate) fn transport(limits: &Limits) -> TransportConfig {
 
 /// Made for each handshake, from the identity in force.
 fn server(
-    identity: &Identity,
+    identity: &Current,
     transport: &Arc<TransportConfig>,
 ) -> Result<quinn::ServerConfig, NoInitialCipherSuite> {
     let tls = QuicServerConfig::try_from(identity.server(ALPN))?;
@@ -105,16 +108,11 @@ fn server(
 }
 
 fn client(
-    identity: &Identity,
+    identity: &Current,
     transport: &Arc<TransportConfig>,
 ) -> Result<quinn::ClientConfig, NoInitialCipherSuite> {
     let tls = QuicClientConfig::try_from(identity.client(ALPN))?;
     let mut config = quinn::ClientConfig::new(Arc::new(tls));
     config.transport_config(transport.clone());
     Ok(config)
-}
-
-/// The address as people write it: an IPv4 peer of a socket that takes both families looks like IPv6.
-fn plain(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -1,7 +1,7 @@
 //! Who may talk to whom, what both ends say about it, and certificates that change while a node runs (faults I-48, T7).
 
 use crate::support::{Node, PATIENCE, Pair, authority, group, id, identity, join, stranger};
-use mep_core::carrier::CarrierEvent;
+use mep_core::carrier::{CarrierEvent, Over};
 use mep_io::pki::{Authority, Validity};
 use mep_io::{Identity, IdentityError, Limits, Pem};
 use tokio::time::timeout;
@@ -21,7 +21,8 @@ async fn turned_away(config: quinn::ClientConfig, node: &Node) -> quinn::Connect
 
 #[tokio::test]
 async fn a_node_of_another_ca_is_not_trusted_by_the_dialler() {
-    let (mut a, mut b) = (Node::start(&authority(), "fra/1"), Node::start(&authority(), "ams/1"));
+    let (mut a, mut b) =
+        (Node::start(Over::Quic, &authority(), "fra/1"), Node::start(Over::Quic, &authority(), "ams/1"));
     a.dial("ams/1", b.address).await;
     let reason = a.dial_failed().await;
     assert_eq!(reason, "its certificate was refused: unknown CA: not signed by the group's CA");
@@ -36,8 +37,8 @@ async fn a_dialler_of_another_ca_is_refused_and_told_why() {
     let (ours, foreign) = (authority(), authority());
     let mut pem = foreign.issue(&id("fra/1")).unwrap();
     pem.ca.push_str(ours.certificate()); // trusts ours; is not trusted by us
-    let mut a = Node::start_with(identity(&pem, "fra/1"), Limits::default(), 16);
-    let mut b = Node::start(&ours, "ams/1");
+    let mut a = Node::start_with(Over::Quic, identity(&pem, "fra/1"), Limits::default(), 16);
+    let mut b = Node::start(Over::Quic, &ours, "ams/1");
     a.dial("ams/1", b.address).await;
     let reason = a.dial_failed().await;
     assert_eq!(reason, "it refused our certificate: unknown CA: not signed by the group's CA");
@@ -50,7 +51,7 @@ async fn a_dialler_of_another_ca_is_refused_and_told_why() {
 #[tokio::test]
 async fn an_expired_dialler_is_refused() {
     let ca = authority();
-    let mut b = Node::start(&ca, "ams/1");
+    let mut b = Node::start(Over::Quic, &ca, "ams/1");
     let old = ca.issue_for(&id("fra/1"), long_ago()).unwrap();
     turned_away(stranger::client(ca.certificate(), Some(&old), stranger::ALPN), &b).await;
     let reason = b.refused().await;
@@ -67,7 +68,7 @@ async fn an_expired_listener_is_not_trusted() {
         let server = server.clone();
         async move { server.accept().await.unwrap().await.map(|_| ()) }
     });
-    let mut a = Node::start(&ca, "fra/1");
+    let mut a = Node::start(Over::Quic, &ca, "fra/1");
     a.dial("ams/1", server.local_addr().unwrap()).await;
     let reason = a.dial_failed().await;
     assert_eq!(reason, "its certificate was refused: certificate expired on 2020-09-13 12:26:40 UTC");
@@ -77,7 +78,7 @@ async fn an_expired_listener_is_not_trusted() {
 #[tokio::test]
 async fn a_node_under_another_ones_address_is_not_taken_for_it() {
     let ca = authority();
-    let (mut a, mut b) = (Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1"));
+    let (mut a, mut b) = (Node::start(Over::Quic, &ca, "fra/1"), Node::start(Over::Quic, &ca, "ams/1"));
     a.dial("syd/1", b.address).await;
     let reason = a.dial_failed().await;
     let why = "it is for ams/1, not syd/1: ams/1 listens where the configuration has the address of syd/1";
@@ -90,7 +91,7 @@ async fn a_node_under_another_ones_address_is_not_taken_for_it() {
 #[tokio::test]
 async fn names_that_differ_in_an_underscore_only_are_told_apart() {
     let ca = authority();
-    let (mut a, mut b) = (Node::start(&ca, "fra/1"), Node::start(&ca, "a_b/1"));
+    let (mut a, mut b) = (Node::start(Over::Quic, &ca, "fra/1"), Node::start(Over::Quic, &ca, "a_b/1"));
     a.dial("a-b/1", b.address).await;
     assert_eq!(a.dial_failed().await, "certificate not valid for a-b/1: it names a_b/1");
     let reason = b.refused().await;
@@ -104,7 +105,7 @@ async fn a_node_of_another_group_is_refused_even_if_its_ca_is_trusted() {
     let (ours, other) = (authority(), Authority::new(&"other".parse().unwrap()).unwrap());
     let mut pem = ours.issue(&id("ams/1")).unwrap();
     pem.ca.push_str(other.certificate());
-    let mut b = Node::start_with(identity(&pem, "ams/1"), Limits::default(), 16);
+    let mut b = Node::start_with(Over::Quic, identity(&pem, "ams/1"), Limits::default(), 16);
     let theirs = other.issue(&id("fra/1")).unwrap();
     let closed = turned_away(stranger::client(ours.certificate(), Some(&theirs), stranger::ALPN), &b).await;
     let reason = "the certificate is for group 'other', not 'test'";
@@ -115,7 +116,7 @@ async fn a_node_of_another_group_is_refused_even_if_its_ca_is_trusted() {
 #[tokio::test]
 async fn a_stranger_without_a_certificate_is_refused() {
     let ca = authority();
-    let mut b = Node::start(&ca, "ams/1");
+    let mut b = Node::start(Over::Quic, &ca, "ams/1");
     turned_away(stranger::client(ca.certificate(), None, stranger::ALPN), &b).await;
     assert_eq!(b.refused().await, "its certificate was refused: none was shown");
     b.assert_quiet();
@@ -124,7 +125,8 @@ async fn a_stranger_without_a_certificate_is_refused() {
 #[tokio::test]
 async fn a_new_certificate_is_used_from_the_next_connection_on_and_the_old_session_lives() {
     let ca = authority();
-    let Pair { mut a, mut b, at_a, .. } = join(Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1")).await;
+    let Pair { mut a, mut b, at_a, .. } =
+        join(Node::start(Over::Quic, &ca, "fra/1"), Node::start(Over::Quic, &ca, "ams/1")).await;
     let before = b.identity.subject();
     b.identity.reload_pem(&ca.issue_for(&id("ams/1"), Validity::days(30)).unwrap()).unwrap();
     let after = b.identity.subject();
@@ -153,7 +155,7 @@ async fn a_new_certificate_is_used_from_the_next_connection_on_and_the_old_sessi
 async fn a_group_moves_to_a_new_ca_without_a_break() {
     let (old, new) = (authority(), authority());
     let both = format!("{}{}", old.certificate(), new.certificate());
-    let (mut a, mut b) = (Node::start(&old, "fra/1"), Node::start(&old, "ams/1"));
+    let (mut a, mut b) = (Node::start(Over::Quic, &old, "fra/1"), Node::start(Over::Quic, &old, "ams/1"));
     let pem =
         |ca: &Authority, me: &str, trusted: &str| Pem { ca: trusted.into(), ..ca.issue(&id(me)).unwrap() };
     let steps: [(&Authority, &Authority, &str); 4] =
@@ -165,7 +167,7 @@ async fn a_group_moves_to_a_new_ca_without_a_break() {
         a.connected().await;
         b.connected().await;
     }
-    let mut late = Node::start(&old, "syd/1");
+    let mut late = Node::start(Over::Quic, &old, "syd/1");
     late.dial("ams/1", b.address).await;
     assert!(late.dial_failed().await.contains("unknown CA"), "the old CA no longer counts");
 }
@@ -173,7 +175,7 @@ async fn a_group_moves_to_a_new_ca_without_a_break() {
 #[tokio::test]
 async fn a_bad_pair_is_refused_and_the_old_one_stays() {
     let ca = authority();
-    let (mut a, b) = (Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1"));
+    let (mut a, b) = (Node::start(Over::Quic, &ca, "fra/1"), Node::start(Over::Quic, &ca, "ams/1"));
     let before = b.identity.subject();
     let one = ca.issue(&id("ams/1")).unwrap();
     let two = ca.issue(&id("ams/1")).unwrap();

@@ -1,7 +1,8 @@
 //! What strangers and broken peers send.
 
-use crate::support::{Node, PATIENCE, Pair, Path, authority, id, join, loopback, stranger};
-use mep_core::carrier::MAX_FRAME;
+use crate::path::Path;
+use crate::support::{Node, PATIENCE, Pair, authority, id, join, loopback, stranger};
+use mep_core::carrier::{MAX_FRAME, Over};
 use mep_io::pki::Authority;
 use quinn::{Connection, Endpoint, RecvStream, SendStream};
 use std::collections::BTreeMap;
@@ -42,7 +43,7 @@ impl Broken {
 #[tokio::test]
 async fn a_frame_above_the_maximum_closes_the_connection() {
     let ca = authority();
-    let mut node = Node::start(&ca, "ams/1");
+    let mut node = Node::start(Over::Quic, &ca, "ams/1");
     for announced in [MAX_FRAME as u32 + 1, u32::MAX] {
         let (broken, mut send, _receive) = Broken::greeted(&ca, &mut node).await;
         send.write_all(&announced.to_be_bytes()).await.unwrap();
@@ -55,7 +56,7 @@ async fn a_frame_above_the_maximum_closes_the_connection() {
 #[tokio::test]
 async fn a_stream_that_ends_within_a_frame_closes_the_connection() {
     let ca = authority();
-    let mut node = Node::start(&ca, "ams/1");
+    let mut node = Node::start(Over::Quic, &ca, "ams/1");
     let (_broken, mut send, _receive) = Broken::greeted(&ca, &mut node).await;
     send.write_all(&[0, 0, 0, 9, 1, 2]).await.unwrap();
     send.finish().unwrap();
@@ -66,7 +67,7 @@ async fn a_stream_that_ends_within_a_frame_closes_the_connection() {
 #[tokio::test]
 async fn a_stream_that_is_reset_closes_the_connection() {
     let ca = authority();
-    let mut node = Node::start(&ca, "ams/1");
+    let mut node = Node::start(Over::Quic, &ca, "ams/1");
     let (_broken, mut send, _receive) = Broken::greeted(&ca, &mut node).await;
     send.reset(7_u32.into()).unwrap();
     let reason = node.closed().await;
@@ -76,7 +77,7 @@ async fn a_stream_that_is_reset_closes_the_connection() {
 #[tokio::test]
 async fn a_stream_that_ends_without_a_close_is_closed_all_the_same() {
     let ca = authority();
-    let mut node = Node::start(&ca, "ams/1");
+    let mut node = Node::start(Over::Quic, &ca, "ams/1");
     let (_broken, mut send, _receive) = Broken::greeted(&ca, &mut node).await;
     send.finish().unwrap();
     assert_eq!(node.closed().await, "the other end finished without a reason");
@@ -85,7 +86,7 @@ async fn a_stream_that_ends_without_a_close_is_closed_all_the_same() {
 #[tokio::test]
 async fn whoever_does_not_greet_is_no_connection() {
     let ca = authority();
-    let mut node = Node::start(&ca, "ams/1");
+    let mut node = Node::start(Over::Quic, &ca, "ams/1");
     let broken = Broken::dial(&ca, &node).await;
     let (mut send, _receive) = broken.connection.open_bi().await.unwrap();
     send.write_all(&[0, 0, 0, 1, 65]).await.unwrap();
@@ -101,7 +102,7 @@ async fn whoever_does_not_greet_is_no_connection() {
 #[tokio::test]
 async fn another_protocol_is_turned_away() {
     let ca = authority();
-    let mut node = Node::start(&ca, "ams/1");
+    let mut node = Node::start(Over::Quic, &ca, "ams/1");
     let own = ca.issue(&id("bad/1")).unwrap();
     let config = stranger::client(ca.certificate(), Some(&own), b"h3");
     let endpoint = stranger::endpoint();
@@ -115,7 +116,7 @@ async fn another_protocol_is_turned_away() {
 #[tokio::test]
 async fn one_peer_gets_eight_connections_and_no_more() {
     let ca = authority();
-    let mut node = Node::start(&ca, "ams/1");
+    let mut node = Node::start(Over::Quic, &ca, "ams/1");
     let mut held = Vec::new();
     for _ in 0..8 {
         held.push(Broken::greeted(&ca, &mut node).await);
@@ -130,7 +131,8 @@ async fn one_peer_gets_eight_connections_and_no_more() {
 #[tokio::test]
 async fn garbage_on_the_port_is_ignored() {
     let ca = authority();
-    let Pair { a, mut b, at_a, .. } = join(Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1")).await;
+    let Pair { a, mut b, at_a, .. } =
+        join(Node::start(Over::Quic, &ca, "fra/1"), Node::start(Over::Quic, &ca, "ams/1")).await;
     let socket = UdpSocket::bind(loopback()).await.unwrap();
     let mut packet = b"GET / HTTP/1.1\r\n\r\n".to_vec();
     for round in 0..300_usize {
@@ -148,8 +150,8 @@ async fn garbage_on_the_port_is_ignored() {
 #[tokio::test]
 async fn large_packets_that_vanish_do_not_stop_large_frames() {
     let ca = authority();
-    let (mut a, mut b) = (Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1"));
-    let path = Path::to(b.address).await;
+    let (mut a, mut b) = (Node::start(Over::Quic, &ca, "fra/1"), Node::start(Over::Quic, &ca, "ams/1"));
+    let path = Path::to(Over::Quic, b.address).await;
     a.dial("ams/1", path.address).await;
     let ((at_a, _), _) = (a.connected().await, b.connected().await);
     a.send(at_a, vec![1; 200_000]).await;
@@ -197,7 +199,7 @@ async fn flood(packets: &[Vec<u8>], to: SocketAddr) -> (usize, usize) {
 #[tokio::test]
 async fn handshakes_from_forged_addresses_take_no_room_and_peers_still_get_in() {
     let ca = authority();
-    let (mut a, mut b) = (Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1"));
+    let (mut a, mut b) = (Node::start(Over::Quic, &ca, "fra/1"), Node::start(Over::Quic, &ca, "ams/1"));
     let packets = first_packets(&ca, 400).await;
     let start = Instant::now();
     let (handshakes, demands) = flood(&packets, b.address).await;

@@ -1,4 +1,4 @@
-//! The QUIC carrier on real loopback sockets.
+//! Both carriers on real loopback sockets.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -6,5 +6,6 @@ mod certificates;
 mod ends;
 mod frames;
 mod hostile;
+mod path;
 mod support;
 mod together;

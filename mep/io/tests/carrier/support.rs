@@ -7,13 +7,31 @@ use mep_io::pki::Authority;
 use mep_io::{Carrier, GroupName, Identity, Limits, Pem, Settings};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::net::UdpSocket;
-use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+/// Runs each of these claims over both carriers.
+macro_rules! over_both {
+    ($($claim:ident,)*) => {
+        mod quic {
+            $(#[tokio::test]
+            async fn $claim() {
+                super::$claim(mep_core::carrier::Over::Quic).await;
+            })*
+        }
+
+        mod grpc {
+            $(#[tokio::test]
+            async fn $claim() {
+                super::$claim(mep_core::carrier::Over::Grpc).await;
+            })*
+        }
+    };
+}
+pub(crate) use over_both;
 
 /// Far above what anything takes here; reaching it is a failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,6 +58,8 @@ pub(crate) fn loopback() -> SocketAddr {
 
 /// A node's carrier, and both ends of its channels.
 pub(crate) struct Node {
+    /// What it dials over.
+    pub(crate) over: Over,
     pub(crate) me: NodeId,
     pub(crate) address: SocketAddr,
     pub(crate) identity: Arc<Identity>,
@@ -50,24 +70,33 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn start(ca: &Authority, me: &str) -> Node {
-        Node::start_with(identity(&ca.issue(&id(me)).unwrap(), me), Limits::default(), 256)
+    pub(crate) fn start(over: Over, ca: &Authority, me: &str) -> Node {
+        Node::start_with(over, identity(&ca.issue(&id(me)).unwrap(), me), Limits::default(), 256)
     }
 
-    pub(crate) fn start_with(identity: Arc<Identity>, limits: Limits, room: usize) -> Node {
-        Node::start_at(loopback(), identity, limits, room)
+    pub(crate) fn start_with(over: Over, identity: Arc<Identity>, limits: Limits, room: usize) -> Node {
+        Node::start_at(over, loopback(), identity, limits, room)
     }
 
-    pub(crate) fn start_at(listen: SocketAddr, identity: Arc<Identity>, limits: Limits, room: usize) -> Node {
+    pub(crate) fn start_at(
+        over: Over,
+        listen: SocketAddr,
+        identity: Arc<Identity>,
+        limits: Limits,
+        room: usize,
+    ) -> Node {
         let settings = Settings { listen, identity: identity.clone(), limits };
-        let carrier = Carrier::bind(settings).unwrap();
+        Node::run(over, identity, Carrier::bind(settings).unwrap(), room)
+    }
+
+    pub(crate) fn run(over: Over, identity: Arc<Identity>, carrier: Carrier, room: usize) -> Node {
         let (commands, obeyed) = mpsc::channel(256);
         let (reported, events) = mpsc::channel(room);
         let stop = CancellationToken::new();
         let me = identity.me().clone();
         let address = carrier.local_address();
         let running = tokio::spawn(carrier.run(obeyed, reported, stop.clone()));
-        Node { me, address, identity, commands, events, stop, running }
+        Node { over, me, address, identity, commands, events, stop, running }
     }
 
     pub(crate) async fn command(&self, command: CarrierCommand) {
@@ -75,7 +104,7 @@ impl Node {
     }
 
     pub(crate) async fn dial(&self, peer: &str, address: SocketAddr) {
-        self.command(CarrierCommand::Dial { peer: id(peer), address, over: Over::Quic }).await;
+        self.command(CarrierCommand::Dial { peer: id(peer), address, over: self.over }).await;
     }
 
     pub(crate) async fn send(&self, conn: ConnId, frame: impl Into<Bytes>) {
@@ -155,63 +184,15 @@ pub(crate) struct Pair {
     pub(crate) at_b: ConnId,
 }
 
-pub(crate) async fn pair() -> Pair {
+pub(crate) async fn pair(over: Over) -> Pair {
     let ca = authority();
-    join(Node::start(&ca, "fra/1"), Node::start(&ca, "ams/1")).await
+    join(Node::start(over, &ca, "fra/1"), Node::start(over, &ca, "ams/1")).await
 }
 
 pub(crate) async fn join(mut a: Node, mut b: Node) -> Pair {
     a.dial(&b.me.to_string(), b.address).await;
     let ((at_a, _), (at_b, _)) = (a.connected().await, b.connected().await);
     Pair { a, b, at_a, at_b }
-}
-
-/// A UDP path between one dialler and one node, which can lose what is too large or everything.
-pub(crate) struct Path {
-    pub(crate) address: SocketAddr,
-    largest: Arc<AtomicUsize>,
-    tasks: JoinSet<()>,
-}
-
-impl Path {
-    pub(crate) async fn to(node: SocketAddr) -> Path {
-        let near = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
-        let far = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
-        far.connect(node).await.unwrap();
-        let address = near.local_addr().unwrap();
-        let largest = Arc::new(AtomicUsize::new(usize::MAX));
-        let (learnt, dialler) = watch::channel(None);
-        let mut tasks = JoinSet::new();
-        let (from, to, limit) = (near.clone(), far.clone(), largest.clone());
-        tasks.spawn(async move {
-            let mut packet = vec![0; 65_536];
-            while let Ok((size, source)) = from.recv_from(&mut packet).await {
-                learnt.send_replace(Some(source));
-                if size <= limit.load(Ordering::Relaxed) {
-                    let _ = to.send(&packet[..size]).await;
-                }
-            }
-        });
-        let limit = largest.clone();
-        tasks.spawn(async move {
-            let mut packet = vec![0; 65_536];
-            while let Ok(size) = far.recv(&mut packet).await {
-                let known = *dialler.borrow();
-                if let Some(dialler) = known
-                    && size <= limit.load(Ordering::Relaxed)
-                {
-                    let _ = near.send_to(&packet[..size], dialler).await;
-                }
-            }
-        });
-        Path { address, largest, tasks }
-    }
-
-    /// From now on longer packets vanish.
-    pub(crate) fn narrow(&self, largest: usize) {
-        assert!(!self.tasks.is_empty());
-        self.largest.store(largest, Ordering::Relaxed);
-    }
 }
 
 /// QUIC and TLS as a stranger, or a node that has gone wrong, would use them.
