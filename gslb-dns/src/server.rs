@@ -70,7 +70,8 @@ impl Server {
             listen: config.mep.listen,
             identity,
             limits: mep_io::Limits::default(),
-        })?;
+        })?
+        .with_peers(&peer_addresses(&config));
         let admin = match config.admin.listen {
             Some(address) => {
                 let error = |error| StartError::Admin(address, error);
@@ -149,6 +150,15 @@ impl Server {
 /// and by the seed a late reply to that one's probe names none of its own.
 fn birth() -> Birth {
     Birth { seed: rand::random(), boot: rand::random(), local: local_addresses(), coalesce: COALESCE }
+}
+
+fn peer_addresses(config: &Config) -> Vec<mep_io::PeerAddresses> {
+    let peers = config.nodes.iter().map(|node| mep_io::PeerAddresses {
+        node: node.id.clone(),
+        address: node.mep.ip(),
+        allowed: node.addresses.clone(),
+    });
+    peers.collect()
 }
 
 fn probe_settings(config: &Config) -> probes_io::Settings {
