@@ -1,6 +1,8 @@
 //! One running `gslb-dns`, which ends with the test at the latest.
 
 use lab::gslb::{eventually, get, gslb_dns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -78,6 +80,12 @@ impl Node {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid).expect("a process id");
+        kill(Pid::from_raw(pid), signal).expect("it runs");
     }
 
     /// The memory that is really there for it, in bytes.
