@@ -44,6 +44,7 @@ impl Mep {
 
     /// Sends what is due, as far as there is room.
     pub(crate) fn pump(&mut self, now: Timestamp, place: usize, values: &dyn Values) {
+        self.say_of_the_mesh(now, place);
         loop {
             let Some(session) = self.peers[place].session.as_mut() else { return };
             let parts = if session.link.has_room() {
@@ -69,6 +70,19 @@ impl Mep {
         }
     }
 
+    /// Sends what is not read from the table: links, whom it is to relay, whether it is to tell all once more.
+    fn say_of_the_mesh(&mut self, now: Timestamp, place: usize) {
+        let Some(session) = self.peers[place].session.as_mut().filter(|s| s.link.has_room()) else { return };
+        let request = std::mem::take(&mut session.request_due)
+            .then(|| Part::new(wire::relay_request(session.requested.iter())));
+        let snapshot = std::mem::take(&mut session.snapshot_wanted)
+            .then(|| Part::new(proto::frame::Body::SnapshotRequest(proto::SnapshotRequest {})));
+        let links = std::mem::take(&mut session.links_due).then(|| self.links(now));
+        for part in [links, request, snapshot].into_iter().flatten() {
+            self.say(now, place, &part);
+        }
+    }
+
     /// Sends a word for the sake of it.
     pub(crate) fn keep_alive(&mut self, now: Timestamp, place: usize) {
         self.say(now, place, &Part::new(proto::frame::Body::Keepalive(proto::Keepalive {})));
@@ -82,6 +96,7 @@ impl Mep {
         status.frames_out += 1;
         status.bytes_out += length as u64;
         status.rows_out += part.rows;
+        status.relayed_rows_out += part.relayed;
         if part.ends_snapshot {
             status.snapshot_out = Some(now.since(session.since));
         }
@@ -102,7 +117,7 @@ impl Mep {
         let in_order = candidate.link.received(now, &frame, length);
         match frame.word {
             Some(Word::Hello(hello)) if in_order == Ok(true) => {
-                self.peers[place].status.unknown += u64::from(frame.unknown);
+                self.peers[place].status.unknown += u64::from(frame.doubts.unknown);
                 self.hello_arrived(now, place, conn, &hello);
             }
             _ => self.refuse(now, place, conn, &Refusal::NoHello),
@@ -126,13 +141,16 @@ impl Mep {
             Ok(false) => self.violated(now, place, 1),
         }
         self.timers.set(Timer::Silence(place), now + self.settings.keepalive);
+        self.timers.set(Timer::Quiet(place), now + self.doubtful());
+        self.outbox.node_word(now, &self.peers[place].id);
         let status = &mut self.peers[place].status;
         status.hears_us = frame.heard;
-        status.unknown += u64::from(frame.unknown);
+        status.unknown += u64::from(frame.doubts.unknown);
         if let Some(unheard) = frame.heard.filter(|heard| *heard >= self.settings.keepalive) {
             return self.session_lost(now, place, DownReason::NotHeard(unheard));
         }
-        self.violated(now, place, frame.faults);
+        self.heard(now, place, frame.heard);
+        self.doubted(now, place, &frame);
         if let Some(word) = frame.word {
             self.understood(now, place, word);
         }
@@ -146,12 +164,13 @@ impl Mep {
             Word::Hello(_) => self.violated(now, place, 1),
             Word::SnapshotBegin => self.snapshot_began(now, place),
             Word::SnapshotEnd => self.snapshot_ended(now, place),
-            Word::Rtts(rows) => self.rtts_arrived(place, rows),
+            Word::Rtts(rows) => self.rtts_arrived(now, place, rows),
             Word::Sightings(sightings) => self.sightings_arrived(now, place, sightings),
             Word::Wanted(wanted) => {
                 wanted.into_iter().for_each(|ldns| self.asked(now, place, ldns, false));
             }
             Word::Metrics { age, services } => {
+                self.keep_metrics(now, now.before(age), place, &services);
                 let peer = self.peers[place].id.clone();
                 let site = peer.site.clone();
                 self.outputs.push_back(Output::Metrics {
@@ -165,6 +184,24 @@ impl Mep {
             }
             Word::Keepalive => {}
             Word::Goodbye(reason) => self.session_lost(now, place, DownReason::Goodbye(reason)),
+            Word::Links(links) => self.links_arrived(now, place, links),
+            Word::RelayRequest(sites) => self.relay_requested(now, place, sites),
+            Word::Relayed(relayed) => self.relayed_arrived(now, place, relayed),
+            Word::SnapshotRequest => self.snapshot_asked(now, place),
+            Word::Sessions(sessions) if sessions.is_empty() => {}
+            Word::Sessions(sessions) => {
+                let peer = self.peers[place].id.clone();
+                self.outputs.push_back(Output::Sessions { peer, sessions });
+            }
+        }
+    }
+
+    fn snapshot_asked(&mut self, now: Timestamp, place: usize) {
+        let peer = &mut self.peers[place];
+        if let Some(session) = peer.session.as_mut() {
+            session.queue.snapshot_again();
+            peer.status.snapshot_out = None;
+            self.timers.set(Timer::Pump(place), now);
         }
     }
 
@@ -186,18 +223,21 @@ impl Mep {
                 peer.status.snapshot_in = Some(now.since(began));
                 let synced = Output::Synced { peer: peer.id.clone() };
                 self.outputs.push_back(synced);
+                // It can be asked to relay.
+                self.timers.set(Timer::Relays, now);
             }
             None => self.violated(now, place, 1),
         }
     }
 
-    fn rtts_arrived(&mut self, place: usize, mut rows: Vec<RttRow>) {
+    fn rtts_arrived(&mut self, now: Timestamp, place: usize, mut rows: Vec<RttRow>) {
         for row in &mut rows {
             row.ldns = Ldns::of(row.ldns.address(), self.settings.masks);
         }
         if rows.is_empty() {
             return;
         }
+        self.keep_changes(now, place, &rows);
         let peer = &mut self.peers[place];
         peer.status.rows_in += rows.len() as u64;
         let rtts = Output::Rtts {
@@ -237,8 +277,24 @@ impl Mep {
         }
     }
 
+    /// Counts what is wrong with a frame.
+    fn doubted(&mut self, now: Timestamp, place: usize, frame: &Incoming) {
+        let told = match &frame.word {
+            Some(Word::Rtts(rows)) => rows.iter().filter(|row| row.reach.rtt().is_some()).count() as u64,
+            _ => 0,
+        };
+        let peer = &mut self.peers[place];
+        peer.status.implausible_rows += frame.doubts.implausible;
+        if let Some(session) = peer.session.as_mut() {
+            session.values_in += told + frame.doubts.faults;
+            session.implausible += frame.doubts.implausible;
+            peer.status.implausible = session.implausible > session.values_in / 2;
+        }
+        self.violated(now, place, frame.doubts.faults);
+    }
+
     /// Counts what was not allowed; who does it too often is left alone.
-    fn violated(&mut self, now: Timestamp, place: usize, violations: u64) {
+    pub(crate) fn violated(&mut self, now: Timestamp, place: usize, violations: u64) {
         let peer = &mut self.peers[place];
         peer.status.violations += violations;
         let Some(session) = peer.session.as_mut() else { return };
@@ -263,6 +319,8 @@ impl Mep {
 impl Session {
     /// Whether there may be something to send that waited for room, or an acknowledgement to give.
     fn can_go_on(&self) -> bool {
-        self.link.owes_acknowledgement() || (self.link.has_room() && self.queue.has_waiting())
+        let of_the_mesh = self.links_due || self.request_due || self.snapshot_wanted;
+        self.link.owes_acknowledgement()
+            || (self.link.has_room() && (of_the_mesh || self.queue.has_waiting()))
     }
 }

@@ -7,13 +7,15 @@
 
 use crate::backoff::draw;
 use crate::carrier::{CarrierCommand, ConnId, Over};
-use crate::mep::{Mep, Timer};
+use crate::mep::{MOVED, Mep, Timer};
 use crate::outbox::Part;
 use crate::output::{DownReason, Output};
 use crate::peer::{Candidate, Dial, MOST_CANDIDATES, Session};
+use crate::transitions::Why;
 use crate::wire::{self, PeerHello, Refusal};
 use crate::{PeerState, proto};
-use gslb_types::{NodeId, Timestamp};
+use gslb_types::{NodeId, Timestamp, Transport};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -60,9 +62,10 @@ impl Mep {
             return;
         };
         self.dial_done(place, dialled);
-        if dialled && self.peers[place].session.is_some() {
+        let is_better = self.peers[place].would_be_better(candidate.over);
+        if dialled && self.peers[place].session.is_some() && !is_better {
             self.command(CarrierCommand::Close { conn, reason: DUPLICATE.to_owned() });
-            return;
+            return self.seek_better(now, place);
         }
         if self.peers[place].candidates.len() >= MOST_CANDIDATES {
             self.peers[place].status.refusals += 1;
@@ -94,6 +97,7 @@ impl Mep {
 
     /// The connection is gone.
     pub(crate) fn connection_lost(&mut self, now: Timestamp, conn: ConnId, reason: &str) {
+        self.timers.stop(Timer::Retired(conn));
         let Some(place) = self.conns.get(&conn).copied() else { return };
         let reason = wire::printable(reason);
         if self.peers[place].has_session_on(conn) {
@@ -101,7 +105,7 @@ impl Mep {
         }
         self.forget_candidate(place, conn);
         if self.peers[place].session.is_some() || !self.peers[place].candidates.is_empty() {
-            return self.offer_next(now, place);
+            return self.after_candidate(now, place);
         }
         // The other end says why it does not want us, or the carrier why it broke: either way only time or an operator helps.
         self.peers[place].backoff.refused();
@@ -138,6 +142,11 @@ impl Mep {
             return;
         }
         self.dial_done(place, true);
+        if self.peers[place].session.is_some() {
+            self.peers[place].status.last_attempt =
+                Some(format!("dial over {over} failed: {}", wire::printable(reason)));
+            return self.seek_better(now, place);
+        }
         self.peers[place].try_other_carrier(over);
         self.peers[place].backoff.failed();
         self.attempt_failed(place, format!("dial failed: {}", wire::printable(reason)), false);
@@ -147,9 +156,14 @@ impl Mep {
     pub(crate) fn dial_due(&mut self, now: Timestamp, place: usize) {
         match self.peers[place].dial {
             Dial::Idle => {}
+            Dial::Waiting
+                if self.peers[place].session.is_some() && !self.peers[place].would_be_better(Over::Quic) =>
+            {
+                self.peers[place].dial = Dial::Idle;
+            }
             Dial::Waiting => {
                 let peer = &mut self.peers[place];
-                let over = peer.next_over;
+                let over = if peer.session.is_some() { Over::Quic } else { peer.next_over };
                 peer.dial = Dial::InFlight(over);
                 let dial = CarrierCommand::Dial { peer: peer.id.clone(), address: peer.status.address, over };
                 self.command(dial);
@@ -182,10 +196,20 @@ impl Mep {
         self.timers.set(Timer::Dial(place), now + wait);
     }
 
+    /// Dials over QUIC in a while if the session is one that might run over it.
+    fn seek_better(&mut self, now: Timestamp, place: usize) {
+        let peer = &mut self.peers[place];
+        if peer.dial == Dial::Idle && peer.would_be_better(Over::Quic) {
+            peer.dial = Dial::Waiting;
+            let retry = self.settings.quic_retry;
+            self.timers.set(Timer::Dial(place), now + retry + draw(retry / 4, &mut self.rng));
+        }
+    }
+
     /// A connection stands, or a dial came to nothing. A dial that is on its way goes on when it was the peer's that stands.
     fn dial_done(&mut self, place: usize, dialled: bool) {
         let peer = &mut self.peers[place];
-        if dialled || peer.dial == Dial::Waiting {
+        if dialled || (peer.dial == Dial::Waiting && peer.session.is_none()) {
             peer.dial = Dial::Idle;
             self.timers.stop(Timer::Dial(place));
         }
@@ -211,16 +235,23 @@ impl Mep {
         self.timers.set(Timer::Hello(conn), now + HELLO_TIMEOUT);
     }
 
-    /// Makes a candidate the session, in place of the one there is.
+    /// Makes a candidate the session, in place of the one there is. If it is a better one with the same process, nobody sees
+    /// anything of it: what was told stands, and everything is told again.
     fn establish(&mut self, now: Timestamp, place: usize, conn: ConnId, hello: PeerHello) {
         let Some(candidate) = self.peers[place].take_candidate(conn) else { return };
         self.timers.stop(Timer::Hello(conn));
-        if let Some(boot) = self.peers[place].session.as_ref().map(|session| session.boot) {
-            let same = boot == hello.boot;
-            if !same {
-                self.peers[place].displace(boot);
+        let boot = self.peers[place].session.as_ref().map(|session| session.boot);
+        let moves = boot == Some(hello.boot) && self.peers[place].would_be_better(candidate.over);
+        match boot {
+            Some(_) if moves => self.retire_session(now, place),
+            Some(boot) if boot == hello.boot => {
+                self.end_session(now, place, DownReason::Superseded);
             }
-            self.end_session(now, place, if same { DownReason::Superseded } else { DownReason::Restarted });
+            Some(boot) => {
+                self.peers[place].displace(boot);
+                self.end_session(now, place, DownReason::Restarted);
+            }
+            None => {}
         }
         let others: Vec<ConnId> = self.peers[place].candidates.iter().map(|other| other.link.conn).collect();
         for other in others {
@@ -233,23 +264,33 @@ impl Mep {
             number: hello.number,
             since: now,
             pause: (patience / WORDS_PER_KEEPALIVE).max(LEAST_PAUSE),
-            queue: self.outbox.queue(),
+            queue: self.outbox.queue(hello.knows_relays),
             snapshot_began: None,
             synced: false,
             violations: 0,
+            over: candidate.over,
+            knows_relays: hello.knows_relays,
+            links_due: hello.knows_relays,
+            requested: BTreeSet::new(),
+            request_due: false,
+            snapshot_wanted: false,
+            released: BTreeMap::new(),
+            values_in: 0,
+            implausible: 0,
         };
         self.timers.set(Timer::Word(place), now + session.pause);
         self.timers.set(Timer::Silence(place), now + self.settings.keepalive);
+        self.timers.set(Timer::Quiet(place), now + self.doubtful());
         self.timers.set(Timer::Pump(place), now);
         let peer = &mut self.peers[place];
         peer.session = Some(session);
-        let how = if candidate.dialled { "dialled" } else { "was dialled by it" };
+        if peer.transport == Transport::Auto {
+            peer.next_over = candidate.over;
+        }
         let status = &mut peer.status;
-        status.state = PeerState::Up;
-        status.since = now;
-        status.reason = format!("session established; this node {how}");
         status.last_attempt = None;
-        status.sessions += 1;
+        status.implausible = false;
+        status.sessions += u64::from(!moves);
         status.snapshot_in = None;
         status.snapshot_out = None;
         status.hears_us = None;
@@ -260,16 +301,41 @@ impl Mep {
         status.config_hash = Some(hello.config_hash);
         status.mismatches = hello.mismatches;
         status.certificate_expires = Some(candidate.certificate_expires);
-        let up = Output::PeerUp { peer: peer.id.clone() };
-        self.outputs.push_back(up);
+        let id = peer.id.clone();
+        if moves {
+            self.heard(now, place, None);
+            // What it relayed is asked for again, over the new connection.
+            self.timers.set(Timer::Relays, now);
+        } else {
+            self.outbox.node_up(now, &id);
+            self.turned(now, place, PeerState::Up, Why::established(candidate.dialled));
+            self.outputs.push_back(Output::PeerUp { peer: id });
+        }
+        self.seek_better(now, place);
+    }
+
+    /// Gives the session's connection up, for a better one. The end that has decided so leaves the old one open until the
+    /// other has followed, who would take its end for that of the session.
+    fn retire_session(&mut self, now: Timestamp, place: usize) {
+        let Some(session) = self.peers[place].session.take() else { return };
+        let conn = session.link.conn;
+        self.conns.remove(&conn);
+        if self.peers[place].decides {
+            self.timers.set(Timer::Retired(conn), now + HELLO_TIMEOUT);
+        } else {
+            self.command(CarrierCommand::Close { conn, reason: MOVED.to_owned() });
+        }
     }
 
     /// Ends the session, if there is one, and says so.
     fn end_session(&mut self, now: Timestamp, place: usize, reason: DownReason) -> bool {
         let peer = &mut self.peers[place];
         let Some(session) = peer.session.take() else { return false };
-        for timer in [Timer::Word(place), Timer::Silence(place), Timer::Pump(place)] {
-            self.timers.stop(timer);
+        let timers = [Timer::Word(place), Timer::Silence(place), Timer::Quiet(place), Timer::Pump(place)];
+        timers.into_iter().for_each(|timer| self.timers.stop(timer));
+        if peer.dial == Dial::Waiting {
+            peer.dial = Dial::Idle;
+            self.timers.stop(Timer::Dial(place));
         }
         let conn = session.link.conn;
         self.conns.remove(&conn);
@@ -291,11 +357,10 @@ impl Mep {
         }
         peer.status.sent_seq = session.link.sent;
         peer.status.received_seq = session.link.received;
-        peer.status.state = PeerState::Down;
-        peer.status.since = now;
-        peer.status.reason = reason.to_string();
-        peer.status.downs += 1;
-        let down = Output::PeerDown { peer: peer.id.clone(), reason };
+        let id = peer.id.clone();
+        self.turned(now, place, PeerState::Down, Why::from(&reason));
+        self.site_lost(now, place);
+        let down = Output::PeerDown { peer: id, reason };
         if let Some(reason) = told {
             self.command(CarrierCommand::Close { conn, reason });
         }
@@ -320,6 +385,8 @@ impl Mep {
         self.offer_next(now, place);
         if self.peers[place].is_alone() {
             self.dial_later(now, place);
+        } else {
+            self.seek_better(now, place);
         }
     }
 

@@ -40,11 +40,13 @@
 //! bounded by acknowledgements; so a slow peer gets the newest values late, and memory is bounded by the table. `proto/mep.proto`
 //! defines the messages.
 
+mod asking;
 mod backoff;
 pub mod carrier;
 mod exchange;
 mod handshake;
 mod link;
+mod links;
 mod log;
 mod mep;
 mod outbox;
@@ -52,6 +54,8 @@ mod output;
 mod peer;
 mod settings;
 mod status;
+mod telling;
+mod transitions;
 mod values;
 mod wire;
 

@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn incoming(seq: u64, ack: u64) -> Incoming {
-        Incoming { seq, ack, heard: None, word: None, unknown: false, faults: 0 }
+        Incoming { seq, ack, heard: None, word: None, doubts: wire::Doubts::default() }
     }
 
     #[test]

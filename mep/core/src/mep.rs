@@ -1,11 +1,13 @@
 //! The machine: all sessions of one node.
 
+use crate::asking::Asking;
 use crate::carrier::{CarrierCommand, CarrierEvent, ConnId};
 use crate::outbox::{Outbox, Queue};
 use crate::output::{DownReason, Output};
 use crate::peer::{Candidate, Dial, Peer};
 use crate::settings::Settings;
-use crate::values::{ServiceMetric, Values};
+use crate::transitions::Why;
+use crate::values::{ServiceMetric, SessionKey, Values};
 use crate::{PeerState, PeerStatus, Strangers};
 use gslb_types::{Ldns, NodeId, Timers, Timestamp};
 use rand_core::SeedableRng;
@@ -22,6 +24,9 @@ const REFRESH_BATCH: Duration = Duration::from_secs(1);
 
 /// The shortest intervals that are kept; shorter ones would be a busy loop.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What the end of a connection is told whose session went on over a better one.
+pub(crate) const MOVED: &str = "the session goes on over QUIC";
 
 /// The smallest cap that is kept: a few chunks.
 const LEAST_CAP: usize = 4 * crate::wire::CHUNK;
@@ -43,6 +48,12 @@ pub struct Mep {
     pub(crate) strangers: Strangers,
     /// Until when changed RTTs wait for company: one RTT interval after the last batch.
     pub(crate) rtts_rest: Timestamp,
+    /// Until when changed links wait.
+    pub(crate) links_rest: Timestamp,
+    /// Changes of state of all peers.
+    pub(crate) transitions: u64,
+    /// Who relays what to this node.
+    pub(crate) asking: Asking,
     stopped: bool,
 }
 
@@ -55,6 +66,8 @@ pub(crate) enum Timer {
     Hello(ConnId),
     /// A word of the peer must have come.
     Silence(usize),
+    /// A word of the peer is late.
+    Quiet(usize),
     /// A word must be sent.
     Word(usize),
     /// There may be something to send.
@@ -65,6 +78,16 @@ pub(crate) enum Timer {
     Rtts,
     /// Sightings are told.
     Sightings,
+    /// Persistence sessions are told.
+    Sessions,
+    /// This node's links are told.
+    Links,
+    /// Who is to relay what is thought over.
+    Relays,
+    /// News of relayed sites are told.
+    Relayed,
+    /// A connection whose session went over to a better one is closed.
+    Retired(ConnId),
 }
 
 impl Mep {
@@ -91,6 +114,9 @@ impl Mep {
             hellos: 0,
             strangers: Strangers::default(),
             rtts_rest: now,
+            links_rest: now,
+            transitions: 0,
+            asking: Asking::default(),
             stopped: false,
         };
         for peer in 0..mep.peers.len() {
@@ -98,6 +124,7 @@ impl Mep {
             mep.dial_at_start(now, peer);
         }
         mep.timers.set(Timer::Metrics, now + mep.settings.metrics_interval);
+        mep.links_due(now);
         mep
     }
 
@@ -125,6 +152,7 @@ impl Mep {
     /// Does what is due. `values` is read for what is told now.
     pub fn handle_timeout(&mut self, now: Timestamp, values: &dyn Values) {
         let mut woken = false;
+        let is_drained = self.outputs.is_empty();
         while let Some(timer) = self.timers.expired(now) {
             woken = true;
             match timer {
@@ -133,11 +161,13 @@ impl Mep {
                 Timer::Silence(peer) => {
                     self.session_lost(now, peer, DownReason::Silent(self.settings.keepalive));
                 }
+                Timer::Quiet(peer) => self.grew_quiet(now, peer),
                 Timer::Word(peer) => self.keep_alive(now, peer),
                 Timer::Pump(peer) => self.pump(now, peer, values),
                 Timer::Metrics => {
                     self.timers.set(Timer::Metrics, now + self.settings.metrics_interval);
                     self.metrics_due(now);
+                    self.relayed_words_due(now);
                 }
                 Timer::Rtts => {
                     self.rtts_rest = now + self.settings.rtt_interval;
@@ -149,6 +179,16 @@ impl Mep {
                 Timer::Sightings => {
                     self.outbox.sightings_due();
                     self.wake_all(now);
+                }
+                Timer::Sessions => {
+                    self.outbox.sessions_due();
+                    self.wake_all(now);
+                }
+                Timer::Links => self.links_due(now),
+                Timer::Relays => self.look_for_relays(now),
+                Timer::Relayed => self.relayed_due(now, is_drained),
+                Timer::Retired(conn) => {
+                    self.command(CarrierCommand::Close { conn, reason: MOVED.to_owned() });
                 }
             }
         }
@@ -190,6 +230,29 @@ impl Mep {
                 self.set_no_later(Timer::Pump(peer), now + BATCH);
             }
         }
+    }
+
+    /// Notes that a persistence session was used, of this node or of a query it answered. It is told with the next batch, as
+    /// [`Values::session`] has it then.
+    pub fn note_session(&mut self, now: Timestamp, key: SessionKey) {
+        if !self.is_heard() {
+            return;
+        }
+        self.outbox.session_used(key, queues(&mut self.peers));
+        self.set_no_later(Timer::Sessions, now + self.settings.sessions_interval);
+        self.relieve(now);
+    }
+
+    /// Asks a peer to tell all it knows once more: [`Output::Synced`] follows. Returns whether it could be asked: it has a
+    /// session, and speaks version 1.1.
+    pub fn ask_snapshot(&mut self, now: Timestamp, peer: &NodeId) -> bool {
+        let Some(place) = self.peers.iter().position(|known| known.id == *peer) else { return false };
+        let Some(session) = self.peers[place].session.as_mut().filter(|session| session.knows_relays) else {
+            return false;
+        };
+        session.snapshot_wanted = true;
+        self.set_no_later(Timer::Pump(place), now);
+        true
     }
 
     /// Takes this site's metrics. They are told every metrics interval, and at once when the state of a service changed.
@@ -248,7 +311,7 @@ impl Mep {
         !self.stopped && self.peers.iter().any(|peer| peer.session.is_some())
     }
 
-    fn wake_all(&mut self, now: Timestamp) {
+    pub(crate) fn wake_all(&mut self, now: Timestamp) {
         for peer in 0..self.peers.len() {
             if self.peers[peer].session.is_some() {
                 self.timers.set(Timer::Pump(peer), now);
@@ -262,19 +325,21 @@ impl Mep {
     }
 
     /// Keeps the outbox within its cap: first by sending sooner, then by taking the peers that lag most back to the start.
-    fn relieve(&mut self, now: Timestamp) {
-        let cap = self.settings.outbox_cap;
-        if self.outbox.len() <= cap / 2 {
+    pub(crate) fn relieve(&mut self, now: Timestamp) {
+        let (cap, sessions_cap) = (self.settings.outbox_cap, self.settings.sessions_cap);
+        let is_half = |outbox: &Outbox| outbox.len() > cap / 2 || outbox.sessions_len() > sessions_cap / 2;
+        if !is_half(&self.outbox) {
             return;
         }
-        self.set_no_later(Timer::Rtts, now);
-        self.set_no_later(Timer::Sightings, now);
+        for timer in [Timer::Rtts, Timer::Sightings, Timer::Sessions] {
+            self.set_no_later(timer, now);
+        }
         self.end_turn();
-        while self.outbox.len() > cap {
+        while self.outbox.len() > cap || self.outbox.sessions_len() > sessions_cap {
             let most = queues(&mut self.peers).map(|queue| queue.lag()).max();
             for (place, peer) in self.peers.iter_mut().enumerate() {
                 if let Some(session) = peer.session.as_mut().filter(|s| Some(s.queue.lag()) == most) {
-                    self.outbox.resync(&mut session.queue);
+                    self.outbox.resync(now, &mut session.queue);
                     peer.status.resyncs += 1;
                     peer.status.snapshot_out = None;
                     self.timers.set(Timer::Pump(place), now);
@@ -296,12 +361,9 @@ impl Mep {
             let goodbye = crate::proto::Goodbye { reason: "the node stops".to_owned() };
             self.say(now, peer, &crate::outbox::Part::new(crate::proto::frame::Body::Goodbye(goodbye)));
         }
-        let status = &mut self.peers[peer].status;
-        status.reason.clone_from(&reason);
+        self.peers[peer].status.reason.clone_from(&reason);
         if let Some(session) = self.peers[peer].session.take() {
-            let status = &mut self.peers[peer].status;
-            status.state = PeerState::Down;
-            status.since = now;
+            self.turned(now, peer, PeerState::Down, Why::from(&DownReason::Shutdown));
             conns.push(session.link.conn);
         }
         self.peers[peer].dial = Dial::Idle;

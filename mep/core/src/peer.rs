@@ -15,8 +15,8 @@ use crate::carrier::{ConnId, Over};
 use crate::link::Link;
 use crate::outbox::Queue;
 use crate::settings::PeerSettings;
-use gslb_types::{NodeId, Timestamp, Transport};
-use std::collections::VecDeque;
+use gslb_types::{NodeId, SiteName, Timestamp, Transport};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Connections of one peer that may wait for a hello at once: one each way, and their successors.
@@ -80,6 +80,22 @@ pub(crate) struct Session {
     /// Whether it has told all it knew.
     pub(crate) synced: bool,
     pub(crate) violations: u64,
+    pub(crate) over: Over,
+    /// Whether the peer understands what version 1.1 brought.
+    pub(crate) knows_relays: bool,
+    /// This node's links are to be told.
+    pub(crate) links_due: bool,
+    /// The sites it was asked to relay.
+    pub(crate) requested: BTreeSet<SiteName>,
+    /// It is to be told so.
+    pub(crate) request_due: bool,
+    /// It is to be asked for a snapshot.
+    pub(crate) snapshot_wanted: bool,
+    /// Sites it was asked for before, and until when words about them may be under way.
+    pub(crate) released: BTreeMap<SiteName, Timestamp>,
+    /// Values it told, and those of them that nobody can have.
+    pub(crate) values_in: u64,
+    pub(crate) implausible: u64,
 }
 
 impl Candidate {
@@ -105,6 +121,12 @@ impl Peer {
             displaced: VecDeque::new(),
             status: PeerStatus::new(settings.id.clone(), settings.address),
         }
+    }
+
+    /// Whether a session over this may take the place of the one that stands, without a gap.
+    pub(crate) fn would_be_better(&self, over: Over) -> bool {
+        let stands = self.session.as_ref().map(|session| session.over);
+        (self.transport, stands, over) == (Transport::Auto, Some(Over::Grpc), Over::Quic)
     }
 
     /// Whether nothing stands and nothing is on its way.
@@ -157,6 +179,11 @@ impl Peer {
         }
         self.displaced.retain(|displaced| *displaced != boot);
         true
+    }
+
+    /// When it was last heard, in the session if there is one.
+    pub(crate) fn last_word(&self) -> Option<Timestamp> {
+        self.session.as_ref().and_then(|session| session.link.last_word).or(self.status.last_word)
     }
 
     /// The status at this moment.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The newest protocol version this code speaks, as (major, minor).
-pub const VERSION: (u32, u32) = (1, 0);
+pub const VERSION: (u32, u32) = (1, 1);
 
 /// The oldest major version this code speaks.
 pub const OLDEST_MAJOR: u32 = 1;

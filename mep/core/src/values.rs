@@ -1,6 +1,6 @@
 //! What nodes tell one another, in the node's own types, and how this node's part of it is read.
 
-use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceName, ServiceState, SiteName};
+use gslb_types::{Ldns, LdnsMasks, ProbeKind, Reach, Rtt, ServiceName, ServiceState, SiteName};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -49,6 +49,14 @@ pub struct SessionKey {
     pub client: IpAddr,
     /// How long the network's prefix is.
     pub prefix: u8,
+}
+
+impl SessionKey {
+    /// The key of the network of this prefix that a client's address is in.
+    pub fn new(persistence: u32, client: IpAddr, prefix: u8) -> Self {
+        let masks = LdnsMasks { v4: prefix, v6: prefix };
+        SessionKey { persistence, client: Ldns::of(client, masks).address(), prefix }
+    }
 }
 
 /// A persistence session: clients of this network go on to this service.

@@ -13,7 +13,7 @@ pub struct Frame {
     #[prost(uint32, optional, tag = "3")]
     pub heard_ms: ::core::option::Option<u32>,
     /// What it says. A body the reader does not know is skipped and counted.
-    #[prost(oneof = "frame::Body", tags = "8, 9, 10, 11, 12, 13, 14, 15, 16")]
+    #[prost(oneof = "frame::Body", tags = "8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21")]
     pub body: ::core::option::Option<frame::Body>,
 }
 /// Nested message and enum types in `Frame`.
@@ -48,6 +48,21 @@ pub mod frame {
         /// The sender ends the session in good order.
         #[prost(message, tag = "16")]
         Goodbye(super::Goodbye),
+        /// The sender's own links (1.1).
+        #[prost(message, tag = "17")]
+        Links(super::Links),
+        /// Sites the sender wants relayed (1.1).
+        #[prost(message, tag = "18")]
+        RelayRequest(super::RelayRequest),
+        /// What a site said that the receiver asked to have relayed (1.1).
+        #[prost(message, tag = "19")]
+        Relayed(super::Relayed),
+        /// The receiver is to tell all it knows once more (1.1).
+        #[prost(message, tag = "20")]
+        SnapshotRequest(super::SnapshotRequest),
+        /// Uses of persistence sessions (1.1).
+        #[prost(message, tag = "21")]
+        Sessions(super::Sessions),
     }
 }
 /// Who speaks, and what it takes for granted.
@@ -225,6 +240,123 @@ pub struct Goodbye {
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
 }
+/// All links of the sender: its row of the matrix of who hears whom. Told when a state changes, and now and then.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Links {
+    /// One for each other node of the sender's configuration.
+    #[prost(message, repeated, tag = "1")]
+    pub links: ::prost::alloc::vec::Vec<Link>,
+}
+/// A link, as the sender sees it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Link {
+    /// Site and node of the other end.
+    #[prost(string, tag = "1")]
+    pub site: ::prost::alloc::string::String,
+    /// See `site`.
+    #[prost(string, tag = "2")]
+    pub node: ::prost::alloc::string::String,
+    /// Where it stands.
+    #[prost(enumeration = "LinkState", tag = "3")]
+    pub state: i32,
+    /// How long ago the sender last heard the other end, in milliseconds; absent if never.
+    #[prost(uint32, optional, tag = "4")]
+    pub word_age_ms: ::core::option::Option<u32>,
+}
+/// All sites the sender wants relayed by the receiver, in place of those it asked for before. It hears no node of theirs, and
+/// the receiver says in its Links that it hears one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RelayRequest {
+    /// Their names.
+    #[prost(string, repeated, tag = "1")]
+    pub sites: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// What the sender hears of a site directly. What was relayed to the sender is never relayed on.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Relayed {
+    /// The site.
+    #[prost(string, tag = "1")]
+    pub site: ::prost::alloc::string::String,
+    /// How long ago the sender last heard it, in milliseconds. All values of the site told before are as true as that.
+    #[prost(uint32, tag = "2")]
+    pub word_age_ms: u32,
+    /// What it said. Absent: nothing new; this frame is told for its age.
+    #[prost(oneof = "relayed::What", tags = "3, 4, 5, 6")]
+    pub what: ::core::option::Option<relayed::What>,
+}
+/// Nested message and enum types in `Relayed`.
+pub mod relayed {
+    /// What it said. Absent: nothing new; this frame is told for its age.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum What {
+        /// The relay begins: metrics and a walk over all RTTs follow, and what changes meanwhile.
+        #[prost(message, tag = "3")]
+        Begin(super::RelayBegin),
+        /// The relay ends: the sender does not hear the site any longer.
+        #[prost(message, tag = "4")]
+        End(super::RelayEnd),
+        /// Round-trip times of the site. Their ages are since they were last true.
+        #[prost(message, tag = "5")]
+        Rtts(super::RttRows),
+        /// Services of the site.
+        #[prost(message, tag = "6")]
+        Metrics(super::NodeMetrics),
+    }
+}
+/// See Relayed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RelayBegin {
+}
+/// See Relayed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RelayEnd {
+}
+/// Services as one node of the relayed site sees them.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeMetrics {
+    /// The node's name within the site.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Its services; the age is since the node took the values.
+    #[prost(message, optional, tag = "2")]
+    pub metrics: ::core::option::Option<SiteMetrics>,
+}
+/// See Frame.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshotRequest {
+}
+/// Persistence sessions that were used: clients that go on to the service they came to first.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Sessions {
+    /// Sessions that have all but the client in common.
+    #[prost(message, repeated, tag = "1")]
+    pub groups: ::prost::alloc::vec::Vec<SessionGroup>,
+}
+/// Sessions that have all but the client in common.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionGroup {
+    /// The persistence id.
+    #[prost(uint32, tag = "1")]
+    pub persistence: u32,
+    /// The name of the service in the group's configuration.
+    #[prost(string, tag = "2")]
+    pub service: ::prost::alloc::string::String,
+    /// How long ago they were last used, in milliseconds; the longest of them.
+    #[prost(uint32, tag = "3")]
+    pub idle_ms: u32,
+    /// Length of the clients' prefix.
+    #[prost(uint32, tag = "4")]
+    pub v4_prefix: u32,
+    /// First addresses of IPv4 clients, as big-endian numbers.
+    #[prost(fixed32, repeated, tag = "5")]
+    pub v4: ::prost::alloc::vec::Vec<u32>,
+    /// Length of the clients' prefix.
+    #[prost(uint32, tag = "6")]
+    pub v6_prefix: u32,
+    /// First addresses of IPv6 clients, 16 bytes each.
+    #[prost(bytes = "bytes", tag = "7")]
+    pub v6: ::prost::bytes::Bytes,
+}
 /// What is known of a site's way to an LDNS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -336,6 +468,47 @@ impl ServiceState {
             "SERVICE_STATE_UP" => Some(Self::Up),
             "SERVICE_STATE_DOWN" => Some(Self::Down),
             "SERVICE_STATE_DISABLED" => Some(Self::Disabled),
+            _ => None,
+        }
+    }
+}
+/// Where a link stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LinkState {
+    /// Nobody hears anybody.
+    Unspecified = 0,
+    /// There was no session yet.
+    Connecting = 1,
+    /// A session stands.
+    Up = 2,
+    /// A session stands, and nothing was heard for a while.
+    Suspect = 3,
+    /// There was a session; there is none.
+    Down = 4,
+}
+impl LinkState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LINK_STATE_UNSPECIFIED",
+            Self::Connecting => "LINK_STATE_CONNECTING",
+            Self::Up => "LINK_STATE_UP",
+            Self::Suspect => "LINK_STATE_SUSPECT",
+            Self::Down => "LINK_STATE_DOWN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LINK_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "LINK_STATE_CONNECTING" => Some(Self::Connecting),
+            "LINK_STATE_UP" => Some(Self::Up),
+            "LINK_STATE_SUSPECT" => Some(Self::Suspect),
+            "LINK_STATE_DOWN" => Some(Self::Down),
             _ => None,
         }
     }

@@ -40,6 +40,8 @@ pub(crate) struct PeerHello {
     pub(crate) config_hash: u64,
     /// Names of the settings that differ.
     pub(crate) mismatches: Vec<String>,
+    /// Whether it knows links, relays and persistence sessions: since 1.1. The minor is that of its newest major.
+    pub(crate) knows_relays: bool,
     /// How long the peer waits for a word; `None` if it does not say.
     pub(crate) keepalive: Option<Duration>,
 }
@@ -88,6 +90,7 @@ pub(crate) fn check_hello(
         software: printable(&hello.software),
         config_hash: hello.config_hash,
         mismatches: mismatches(&hello.settings, &settings.must_match),
+        knows_relays: hello.major_max > 1 || hello.minor >= 1,
         keepalive: (hello.keepalive_ms != 0).then(|| from_millis(hello.keepalive_ms)),
     })
 }
@@ -145,6 +148,7 @@ mod tests {
             software: "0.1.0".to_owned(),
             config_hash: 9,
             mismatches: vec![],
+            knows_relays: true,
             keepalive: Some(Duration::from_secs(10)),
         };
         assert_eq!(checked(&ours()), Ok(expected));
@@ -174,6 +178,11 @@ mod tests {
             (speaking(3, 1, 0), false),
         ] {
             assert_eq!(checked(&hello).is_ok(), will_do, "{hello:?}");
+        }
+        for (hello, knows) in
+            [(speaking(1, 1, 0), false), (speaking(1, 1, 1), true), (speaking(1, 2, 0), true)]
+        {
+            assert_eq!(checked(&hello).unwrap().knows_relays, knows, "{hello:?}");
         }
         let refusal = checked(&speaking(2, 3, 0)).unwrap_err();
         assert_eq!(refusal.to_string(), "the hello speaks protocol 2 to 3, this node 1 to 1");

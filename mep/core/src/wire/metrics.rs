@@ -1,6 +1,6 @@
 //! Services of a site.
 
-use super::{Allowance, millis};
+use super::{Allowance, Doubts, millis};
 use crate::ServiceMetric;
 use crate::proto::{self, frame::Body};
 use gslb_types::{Rtt, ServiceName, ServiceState};
@@ -8,6 +8,11 @@ use std::time::Duration;
 
 /// The body that tells these services, as they were so long ago.
 pub(crate) fn metrics(services: &[ServiceMetric], age: Duration) -> Body {
+    Body::Metrics(site_metrics(services, age))
+}
+
+/// Likewise, as part of another body.
+pub(super) fn site_metrics(services: &[ServiceMetric], age: Duration) -> proto::SiteMetrics {
     let services = services.iter().map(|service| proto::Service {
         name: service.name.as_str().to_owned(),
         state: state_to_wire(service.state) as i32,
@@ -17,28 +22,28 @@ pub(crate) fn metrics(services: &[ServiceMetric], age: Duration) -> Body {
         bytes: service.bytes,
         packets: service.packets,
     });
-    Body::Metrics(proto::SiteMetrics { age_ms: millis(age), services: services.collect() })
+    proto::SiteMetrics { age_ms: millis(age), services: services.collect() }
 }
 
 /// The services of a body; names that are none are left out and counted, and so are response times out of range.
-pub(super) fn read_services(services: Vec<proto::Service>, faults: &mut u64) -> Vec<ServiceMetric> {
-    if !Allowance::new().take(services.len(), faults) {
+pub(super) fn read_services(services: Vec<proto::Service>, doubts: &mut Doubts) -> Vec<ServiceMetric> {
+    if !Allowance::new().take(services.len(), doubts) {
         return Vec::new();
     }
-    services.into_iter().filter_map(|service| read_service(&service, faults)).collect()
+    services.into_iter().filter_map(|service| read_service(&service, doubts)).collect()
 }
 
-fn read_service(service: &proto::Service, faults: &mut u64) -> Option<ServiceMetric> {
+fn read_service(service: &proto::Service, doubts: &mut Doubts) -> Option<ServiceMetric> {
     let Ok(name) = ServiceName::new(&service.name) else {
-        *faults += 1;
+        doubts.faults += 1;
         return None;
     };
     let in_range = |us: &u32| (Rtt::MIN.as_micros()..=Rtt::MAX.as_micros()).contains(us);
     let response_time = service.response_time_us.filter(in_range);
-    *faults += u64::from(response_time != service.response_time_us);
+    doubts.faults += u64::from(response_time != service.response_time_us);
     Some(ServiceMetric {
         name,
-        state: state_from_wire(service.state, faults),
+        state: state_from_wire(service.state, doubts),
         response_time: response_time.map(Rtt::from_micros),
         active: service.active,
         connections: service.connections,
@@ -58,14 +63,18 @@ fn state_to_wire(state: ServiceState) -> proto::ServiceState {
 
 /// A state this version does not know is never healthy (behaviour 8). It is not left out either: the last word before it
 /// may have been "up".
-fn state_from_wire(state: i32, faults: &mut u64) -> ServiceState {
-    match proto::ServiceState::try_from(state).unwrap_or_default() {
-        proto::ServiceState::Learning => ServiceState::Learning,
-        proto::ServiceState::Up => ServiceState::Up,
-        proto::ServiceState::Down => ServiceState::Down,
-        proto::ServiceState::Disabled => ServiceState::Disabled,
-        proto::ServiceState::Unspecified => {
-            *faults += 1;
+fn state_from_wire(state: i32, doubts: &mut Doubts) -> ServiceState {
+    match proto::ServiceState::try_from(state) {
+        Ok(proto::ServiceState::Learning) => ServiceState::Learning,
+        Ok(proto::ServiceState::Up) => ServiceState::Up,
+        Ok(proto::ServiceState::Down) => ServiceState::Down,
+        Ok(proto::ServiceState::Disabled) => ServiceState::Disabled,
+        Ok(proto::ServiceState::Unspecified) => {
+            doubts.faults += 1;
+            ServiceState::Down
+        }
+        Err(_) => {
+            doubts.unknown = true;
             ServiceState::Down
         }
     }
@@ -96,16 +105,20 @@ mod tests {
         ];
         let age = Duration::from_millis(12);
         let read = decode(body(metrics(&told, age))).unwrap();
-        assert_eq!((read.word, read.faults), (Some(Word::Metrics { age, services: told }), 0));
+        assert_eq!(
+            (read.word, read.doubts),
+            (Some(Word::Metrics { age, services: told }), Doubts::default())
+        );
     }
 
     #[test]
     fn a_state_this_version_does_not_know_is_down() {
-        for state in [0, 5, -1, i32::MAX] {
-            let mut faults = 0;
+        for (state, unknown) in [(0, false), (5, true), (-1, true), (i32::MAX, true)] {
+            let mut doubts = Doubts::default();
             let told = proto::Service { name: "web".to_owned(), state, ..Default::default() };
-            let read = read_services(vec![told], &mut faults);
-            assert_eq!((read[0].state, faults), (ServiceState::Down, 1), "{state}");
+            let read = read_services(vec![told], &mut doubts);
+            let expected = Doubts { unknown, faults: u64::from(!unknown), implausible: 0 };
+            assert_eq!((read[0].state, doubts), (ServiceState::Down, expected), "{state}");
         }
     }
 
@@ -117,9 +130,9 @@ mod tests {
             response_time_us: Some(us),
             ..Default::default()
         };
-        let mut faults = 0;
-        let read = read_services(vec![told("web\u{1b}[2J", 5), told("web", 0), told("ok", 5)], &mut faults);
+        let mut doubts = Doubts::default();
+        let read = read_services(vec![told("web\u{1b}[2J", 5), told("web", 0), told("ok", 5)], &mut doubts);
         let ok = ServiceMetric { response_time: Some(Rtt::from_micros(5)), ..up("ok") };
-        assert_eq!((read, faults), (vec![up("web"), ok], 2));
+        assert_eq!((read, doubts.faults), (vec![up("web"), ok], 2));
     }
 }

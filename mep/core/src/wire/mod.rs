@@ -3,19 +3,25 @@
 //! Nothing behind this module sees a protobuf message, and nothing in it knows a session.
 
 mod hello;
+mod links;
 mod metrics;
+mod relay;
 mod rows;
+mod sessions;
 mod sightings;
 
 pub(crate) use hello::{PeerHello, Refusal, check_hello, hello};
+pub(crate) use links::links;
 pub(crate) use metrics::metrics;
+pub(crate) use relay::{Relayed, Said, relay_request, relayed};
 pub(crate) use rows::rtts;
+pub(crate) use sessions::sessions;
 pub(crate) use sightings::{sightings, wanted};
 
 use crate::proto::{self, frame::Body};
-use crate::{RttRow, ServiceMetric, Sighting};
+use crate::{KnownSession, LinkStatus, RttRow, ServiceMetric, Sighting};
 use bytes::{Bytes, BytesMut};
-use gslb_types::Ldns;
+use gslb_types::{Ldns, SiteName};
 use prost::Message;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -43,10 +49,19 @@ pub(crate) struct Incoming {
     pub(crate) heard: Option<Duration>,
     /// `None` if it was not understood.
     pub(crate) word: Option<Word>,
-    /// Whether some of it was not understood.
+    /// What is wrong with it.
+    pub(crate) doubts: Doubts,
+}
+
+/// What is wrong with a frame beside what was read of it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Doubts {
+    /// Whether some of it was not understood, as those of a newer version: skipped, and no fault.
     pub(crate) unknown: bool,
     /// Parts that were not allowed, and left out.
     pub(crate) faults: u64,
+    /// RTTs that nobody can have, left out or not.
+    pub(crate) implausible: u64,
 }
 
 /// What a frame says.
@@ -61,6 +76,11 @@ pub(crate) enum Word {
     Metrics { age: Duration, services: Vec<ServiceMetric> },
     Keepalive,
     Goodbye(String),
+    Links(Vec<LinkStatus>),
+    RelayRequest(Vec<SiteName>),
+    Relayed(Relayed),
+    SnapshotRequest,
+    Sessions(Vec<KnownSession>),
 }
 
 /// A body's bytes; the same for every peer it is sent to.
@@ -85,28 +105,30 @@ pub(crate) fn decode(bytes: Bytes) -> Result<Incoming, prost::DecodeError> {
     let frame = proto::Frame::decode(bytes)?;
     // The parts that were skipped are those that would not be written again.
     let unknown = frame.body.is_none() || frame.encoded_len() != length;
-    let mut faults = 0;
-    let word = frame.body.map(|body| match body {
+    let mut doubts = Doubts { unknown, ..Doubts::default() };
+    let word = frame.body.and_then(|body| read(body, &mut doubts));
+    Ok(Incoming { seq: frame.seq, ack: frame.ack, heard: frame.heard_ms.map(from_millis), word, doubts })
+}
+
+fn read(body: Body, doubts: &mut Doubts) -> Option<Word> {
+    Some(match body {
         Body::Hello(hello) => Word::Hello(hello),
         Body::SnapshotBegin(_) => Word::SnapshotBegin,
         Body::SnapshotEnd(_) => Word::SnapshotEnd,
-        Body::Rtts(rtts) => Word::Rtts(rows::read_rtts(rtts, &mut faults)),
-        Body::Sightings(sightings) => Word::Sightings(sightings::read_sightings(sightings, &mut faults)),
-        Body::Wanted(wanted) => Word::Wanted(sightings::read_wanted(wanted, &mut faults)),
+        Body::Rtts(rtts) => Word::Rtts(rows::read_rtts(rtts, doubts)),
+        Body::Sightings(sightings) => Word::Sightings(sightings::read_sightings(sightings, doubts)),
+        Body::Wanted(wanted) => Word::Wanted(sightings::read_wanted(wanted, doubts)),
         Body::Metrics(metrics) => Word::Metrics {
             age: from_millis(metrics.age_ms),
-            services: metrics::read_services(metrics.services, &mut faults),
+            services: metrics::read_services(metrics.services, doubts),
         },
         Body::Keepalive(_) => Word::Keepalive,
         Body::Goodbye(goodbye) => Word::Goodbye(printable(&goodbye.reason)),
-    });
-    Ok(Incoming {
-        seq: frame.seq,
-        ack: frame.ack,
-        heard: frame.heard_ms.map(from_millis),
-        word,
-        unknown,
-        faults,
+        Body::Links(links) => Word::Links(links::read_links(links, doubts)),
+        Body::RelayRequest(request) => Word::RelayRequest(relay::read_request(request, doubts)),
+        Body::Relayed(relayed) => Word::Relayed(relay::read_relayed(relayed, doubts)?),
+        Body::SnapshotRequest(_) => Word::SnapshotRequest,
+        Body::Sessions(told) => Word::Sessions(sessions::read_sessions(told, doubts)),
     })
 }
 
@@ -165,14 +187,14 @@ impl Allowance {
     }
 
     /// Takes room for so many more; a fault if there is none.
-    fn take(&mut self, items: usize, faults: &mut u64) -> bool {
+    fn take(&mut self, items: usize, doubts: &mut Doubts) -> bool {
         match self.0.checked_sub(items) {
             Some(left) => {
                 self.0 = left;
                 true
             }
             None => {
-                *faults += 1;
+                doubts.faults += 1;
                 false
             }
         }

@@ -3,7 +3,7 @@
 //! A row costs 4 bytes of address and about 2 of RTT: rows that have state, kind and age (to the second) in common share
 //! them, and within such a group rows are sorted by RTT, so that differences are small.
 
-use super::{Allowance, asker, from_millis, millis, v4_column, v6_column};
+use super::{Allowance, Doubts, asker, from_millis, millis, v4_column, v6_column};
 use crate::RttRow;
 use crate::proto::{self, frame::Body};
 use bytes::BytesMut;
@@ -12,37 +12,45 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+/// A round trip that two kernels need at the least, over whatever wire: who tells a shorter one makes it up (threat T8).
+const LEAST_PLAUSIBLE: Rtt = Rtt::from_micros(10);
+
 /// The body that tells these rows.
 pub(crate) fn rtts(rows: &[RttRow]) -> Body {
+    Body::Rtts(rtt_rows(rows))
+}
+
+/// Likewise, as part of another body.
+pub(super) fn rtt_rows(rows: &[RttRow]) -> proto::RttRows {
     let mut groups: BTreeMap<(i32, i32, u64), Group> = BTreeMap::new();
     for row in rows {
         let key = (reach_to_wire(row.reach) as i32, kind_to_wire(row.kind) as i32, row.age.as_secs());
         groups.entry(key).or_default().push(row);
     }
-    Body::Rtts(proto::RttRows {
+    proto::RttRows {
         groups: groups.into_iter().map(|((reach, kind, _), group)| group.pack(reach, kind)).collect(),
-    })
+    }
 }
 
 /// The rows of a body; those that can't be true are left out and counted.
-pub(super) fn read_rtts(rtts: proto::RttRows, faults: &mut u64) -> Vec<RttRow> {
+pub(super) fn read_rtts(rtts: proto::RttRows, doubts: &mut Doubts) -> Vec<RttRow> {
     let mut rows = Vec::new();
     let mut allowance = Allowance::new();
     for group in rtts.groups {
         let Some(v6) = v6_column(&group.v6) else {
-            *faults += 1;
+            doubts.faults += 1;
             continue;
         };
-        if !allowance.take(group.v4.len() + v6.len(), faults) {
+        if !allowance.take(group.v4.len() + v6.len(), doubts) {
             break;
         }
-        let common = Common {
-            reach: proto::Reach::try_from(group.reach).unwrap_or_default(),
-            kind: kind_from_wire(group.kind),
-            age: from_millis(group.age_ms),
+        let Ok(reach) = proto::Reach::try_from(group.reach) else {
+            doubts.unknown = true;
+            continue;
         };
-        common.read(v4_column(&group.v4), &group.v4_rtt_us, &mut rows, faults);
-        common.read(v6, &group.v6_rtt_us, &mut rows, faults);
+        let common = Common { reach, kind: kind_from_wire(group.kind), age: from_millis(group.age_ms) };
+        common.read(v4_column(&group.v4), &group.v4_rtt_us, &mut rows, doubts);
+        common.read(v6, &group.v6_rtt_us, &mut rows, doubts);
     }
     rows
 }
@@ -105,7 +113,7 @@ impl Common {
         addresses: impl ExactSizeIterator<Item = IpAddr>,
         differences: &[u32],
         rows: &mut Vec<RttRow>,
-        faults: &mut u64,
+        doubts: &mut Doubts,
     ) {
         let columns_fit = differences.len()
             == match self.reach {
@@ -113,17 +121,19 @@ impl Common {
                 proto::Reach::Unspecified | proto::Reach::Unreachable | proto::Reach::Withdrawn => 0,
             };
         if !columns_fit {
-            *faults += 1;
+            doubts.faults += 1;
             return;
         }
         let mut micros = 0_u32;
         for (n, address) in addresses.enumerate() {
             micros = micros.saturating_add(differences.get(n).copied().unwrap_or(0));
+            let is_implausible = self.reach == proto::Reach::Known && micros < LEAST_PLAUSIBLE.as_micros();
+            doubts.implausible += u64::from(is_implausible);
             match (asker(address), self.reach_of(micros)) {
                 (Some(address), Some(reach)) => {
                     rows.push(RttRow { ldns: Ldns::exact(address), reach, kind: self.kind, age: self.age });
                 }
-                _ => *faults += 1,
+                _ => doubts.faults += 1,
             }
         }
     }
@@ -192,8 +202,9 @@ mod tests {
     }
 
     fn read(groups: Vec<proto::RttGroup>) -> (Vec<RttRow>, u64) {
-        let mut faults = 0;
-        (read_rtts(proto::RttRows { groups }, &mut faults), faults)
+        let mut doubts = Doubts::default();
+        let rows = read_rtts(proto::RttRows { groups }, &mut doubts);
+        (rows, doubts.faults)
     }
 
     #[test]
@@ -270,7 +281,20 @@ mod tests {
     #[test]
     fn a_state_this_version_does_not_know_is_no_value() {
         let newer = proto::RttGroup { reach: 77, v4_rtt_us: vec![], ..group() };
-        assert_eq!(read(vec![newer]), (vec![], 2));
+        let mut doubts = Doubts::default();
+        let rows = read_rtts(proto::RttRows { groups: vec![newer, group()] }, &mut doubts);
+        assert_eq!((rows.len(), doubts), (2, Doubts { unknown: true, ..Doubts::default() }));
+    }
+
+    #[test]
+    fn an_rtt_that_nobody_can_have_is_noticed() {
+        let mut doubts = Doubts::default();
+        let fast = proto::RttGroup { v4_rtt_us: vec![9, 1], ..group() };
+        let rows = read_rtts(proto::RttRows { groups: vec![fast] }, &mut doubts);
+        assert_eq!((rows.len(), doubts.implausible, doubts.faults), (2, 1, 0));
+        let none = proto::RttGroup { v4_rtt_us: vec![0, 0], ..group() };
+        let rows = read_rtts(proto::RttRows { groups: vec![none] }, &mut doubts);
+        assert_eq!((rows.len(), doubts.implausible, doubts.faults), (0, 3, 2));
     }
 
     #[test]
@@ -320,8 +344,8 @@ mod tests {
                 rows
             };
             let incoming = decode(body(rtts(&rows))).unwrap();
-            prop_assert!(!incoming.unknown);
-            prop_assert_eq!(incoming.faults, 0);
+            prop_assert!(!incoming.doubts.unknown);
+            prop_assert_eq!(incoming.doubts.faults, 0);
             let Some(crate::wire::Word::Rtts(read)) = incoming.word else { panic!("rows went in") };
             prop_assert_eq!(sorted(read), sorted(rows));
         }

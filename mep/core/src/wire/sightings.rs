@@ -1,6 +1,6 @@
 //! Sightings and wishes in columns.
 
-use super::{Allowance, Columns, asker, from_millis, millis, v4_column, v6_column};
+use super::{Allowance, Columns, Doubts, asker, from_millis, millis, v4_column, v6_column};
 use crate::Sighting;
 use crate::proto::{self, frame::Body};
 use gslb_types::Ldns;
@@ -35,11 +35,11 @@ pub(crate) fn wanted(ldns: &[Ldns]) -> Body {
 }
 
 /// The sightings of a body; addresses that nobody has are left out and counted.
-pub(super) fn read_sightings(told: proto::Sightings, faults: &mut u64) -> Vec<Sighting> {
+pub(super) fn read_sightings(told: proto::Sightings, doubts: &mut Doubts) -> Vec<Sighting> {
     let mut sightings = Vec::new();
     let mut allowance = Allowance::new();
     for group in told.groups {
-        let Some(addresses) = addresses(&group.v4, &group.v6, &mut allowance, faults) else { continue };
+        let Some(addresses) = addresses(&group.v4, &group.v6, &mut allowance, doubts) else { continue };
         let age = from_millis(group.age_ms);
         sightings.extend(addresses.into_iter().map(|address| Sighting { address, age, fresh: group.fresh }));
     }
@@ -47,25 +47,25 @@ pub(super) fn read_sightings(told: proto::Sightings, faults: &mut u64) -> Vec<Si
 }
 
 /// The wishes of a body, likewise.
-pub(super) fn read_wanted(wanted: proto::Wanted, faults: &mut u64) -> Vec<Ldns> {
-    addresses(&wanted.v4, &wanted.v6, &mut Allowance::new(), faults)
+pub(super) fn read_wanted(wanted: proto::Wanted, doubts: &mut Doubts) -> Vec<Ldns> {
+    addresses(&wanted.v4, &wanted.v6, &mut Allowance::new(), doubts)
         .unwrap_or_default()
         .into_iter()
         .map(Ldns::exact)
         .collect()
 }
 
-fn addresses(v4: &[u32], v6: &[u8], allowance: &mut Allowance, faults: &mut u64) -> Option<Vec<IpAddr>> {
+fn addresses(v4: &[u32], v6: &[u8], allowance: &mut Allowance, doubts: &mut Doubts) -> Option<Vec<IpAddr>> {
     let Some(v6) = v6_column(v6) else {
-        *faults += 1;
+        doubts.faults += 1;
         return None;
     };
-    if !allowance.take(v4.len() + v6.len(), faults) {
+    if !allowance.take(v4.len() + v6.len(), doubts) {
         return None;
     }
     let all = v4.len() + v6.len();
     let addresses: Vec<IpAddr> = v4_column(v4).chain(v6).filter_map(asker).collect();
-    *faults += all.saturating_sub(addresses.len()) as u64;
+    doubts.faults += all.saturating_sub(addresses.len()) as u64;
     Some(addresses)
 }
 
@@ -104,8 +104,8 @@ mod tests {
     fn a_cut_column_and_addresses_that_nobody_has_are_counted() {
         let cut = proto::SightingGroup { v6: vec![1; 15].into(), ..Default::default() };
         let nobody = proto::SightingGroup { v4: vec![0, 0xC000_0201], ..Default::default() };
-        let mut faults = 0;
-        let read = read_sightings(proto::Sightings { groups: vec![cut, nobody] }, &mut faults);
-        assert_eq!((read, faults), (vec![sighting("192.0.2.1", 0, false)], 2));
+        let mut doubts = Doubts::default();
+        let read = read_sightings(proto::Sightings { groups: vec![cut, nobody] }, &mut doubts);
+        assert_eq!((read, doubts.faults), (vec![sighting("192.0.2.1", 0, false)], 2));
     }
 }

@@ -1,0 +1,231 @@
+//! Sites that this node hears by another one only: whom it asks, and what it takes for the site's words.
+//!
+//! ```text
+//!            no node of the site is heard,         its first word
+//!            a peer says that it hears one            comes
+//! (nothing) ------------------------------> Asked -----------------> Standing
+//!     ^                                       |                         |
+//!     |   no word came, it lost the site,     |   likewise, or what it  |
+//!     |   the site is heard directly          |   says is too old       |
+//!     +---------------------------------------+-------------------------+
+//! ```
+//! One hop: a relay tells what it hears itself. A word about a site that was not asked for is a violation (threat T8).
+
+use crate::mep::{Mep, Timer};
+use crate::output::Output;
+use crate::peer::Peer;
+use crate::wire::{Relayed, Said};
+use gslb_types::{Ldns, NodeId, SiteName, Timestamp};
+use siphasher::sip::SipHasher13;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+/// How long a peer is not asked again for a site of which it said nothing, or nothing new.
+const BARREN: Duration = Duration::from_secs(60);
+
+/// Whom this node has asked.
+#[derive(Default)]
+pub(crate) struct Asking {
+    /// By silent site.
+    relays: BTreeMap<SiteName, Relay>,
+    /// Who was asked in vain, by site and place, and until when that counts.
+    barren: BTreeMap<(SiteName, usize), Timestamp>,
+}
+
+/// A peer that was asked for a site.
+#[derive(Clone, Copy, Debug)]
+struct Relay {
+    place: usize,
+    stands: bool,
+    /// Until when another word about the site must have come.
+    until: Timestamp,
+}
+
+impl Mep {
+    /// Thinks over whom to ask for what: sessions, links or time have changed.
+    pub(crate) fn look_for_relays(&mut self, now: Timestamp) {
+        self.asking.barren.retain(|_, until| *until > now);
+        let mut sites: BTreeSet<SiteName> = self.peers.iter().map(|peer| peer.id.site.clone()).collect();
+        sites.remove(&self.me.site);
+        for site in &sites {
+            self.look_for_relay(now, site);
+        }
+        self.request(now);
+        let until = self.asking.relays.values().map(|relay| relay.until);
+        if let Some(next) = until.chain(self.asking.barren.values().copied()).min() {
+            self.timers.set(Timer::Relays, next);
+        }
+    }
+
+    fn look_for_relay(&mut self, now: Timestamp, site: &SiteName) {
+        if self.peers.iter().any(|peer| peer.id.site == *site && peer.session.is_some()) {
+            return self.drop_relay(now, site, "the site is heard directly");
+        }
+        if let Some(relay) = self.asking.relays.get(site).copied() {
+            let peer = &self.peers[relay.place];
+            if peer.session.is_none() {
+                self.drop_relay(now, site, "the session with the relay ended");
+            } else if relay.until <= now {
+                self.asking.barren.insert((site.clone(), relay.place), now + BARREN);
+                self.drop_relay(now, site, "the relay has not heard the site for the keepalive");
+            } else if peer.has_lost(site) {
+                self.drop_relay(now, site, "the relay does not hear the site any longer");
+            } else {
+                return;
+            }
+        }
+        if let Some(place) = self.best_relay(now, site) {
+            let relay = Relay { place, stands: false, until: now + self.settings.keepalive };
+            self.asking.relays.insert(site.clone(), relay);
+        }
+    }
+
+    /// Of the peers that hear a site, the one with the highest hash: every node of the group comes to another one.
+    fn best_relay(&self, now: Timestamp, site: &SiteName) -> Option<usize> {
+        let hears = |place: &usize| {
+            let peer = &self.peers[*place];
+            let is_barren = self.asking.barren.contains_key(&(site.clone(), *place));
+            let is_ready = peer.session.as_ref().is_some_and(|session| session.synced);
+            is_ready && !is_barren && peer.hears(now, site, self.settings.keepalive)
+        };
+        (0..self.peers.len())
+            .filter(hears)
+            .max_by_key(|place| (weight(&self.me, site, &self.peers[*place].id), *place))
+    }
+
+    /// Tells every peer what is wanted of it, if that is not what it was told last.
+    fn request(&mut self, now: Timestamp) {
+        for place in 0..self.peers.len() {
+            let relays = self.asking.relays.iter().filter(|(_, relay)| relay.place == place);
+            let wanted: BTreeSet<SiteName> = relays.map(|(site, _)| site.clone()).collect();
+            let Some(session) = self.peers[place].session.as_mut() else { continue };
+            if session.requested == wanted {
+                continue;
+            }
+            for site in session.requested.difference(&wanted) {
+                session.released.insert(site.clone(), now + self.settings.keepalive);
+            }
+            session.requested = wanted;
+            session.request_due = true;
+            self.set_no_later(Timer::Pump(place), now);
+        }
+    }
+
+    fn drop_relay(&mut self, now: Timestamp, site: &SiteName, reason: &str) {
+        let Some(relay) = self.asking.relays.remove(site) else { return };
+        self.timers.set(Timer::Relays, now);
+        if relay.stands {
+            self.show_relay(site, None);
+            let via = self.peers[relay.place].id.clone();
+            let down = Output::RelayDown { site: site.clone(), via, reason: reason.to_owned() };
+            self.outputs.push_back(down);
+        }
+    }
+
+    fn show_relay(&mut self, site: &SiteName, via: Option<&NodeId>) {
+        for peer in self.peers.iter_mut().filter(|peer| peer.id.site == *site) {
+            peer.status.relay = via.cloned();
+        }
+    }
+
+    /// Takes a relay's word.
+    pub(crate) fn relayed_arrived(&mut self, now: Timestamp, place: usize, relayed: Relayed) {
+        let Relayed { site, word_age, said } = relayed;
+        match self.asking.relays.get(&site) {
+            Some(relay) if relay.place == place => {}
+            _ => return self.not_asked_for(now, place, &site),
+        }
+        match said {
+            Said::End => return self.relay_ended(now, place, &site),
+            Said::Nothing | Said::Begin | Said::Rtts(_) | Said::Metrics { .. } => {}
+        }
+        let Some(left) = self.settings.keepalive.checked_sub(word_age).filter(|left| !left.is_zero()) else {
+            self.asking.barren.insert((site.clone(), place), now + BARREN);
+            return self.drop_relay(now, &site, "the relay has not heard the site for the keepalive");
+        };
+        self.relay_stands(now, place, &site, left);
+        self.site_said(now, place, site, word_age, said);
+    }
+
+    fn relay_stands(&mut self, now: Timestamp, place: usize, site: &SiteName, left: Duration) {
+        let Some(relay) = self.asking.relays.get_mut(site) else { return };
+        let is_new = !std::mem::replace(&mut relay.stands, true);
+        relay.until = now + left;
+        if is_new {
+            let via = self.peers[place].id.clone();
+            self.show_relay(site, Some(&via));
+            self.outputs.push_back(Output::RelayUp { site: site.clone(), via });
+        }
+        // It is looked at again when the earliest of all would be too old.
+        let next = self.asking.relays.values().map(|relay| relay.until).min();
+        if let Some(next) = next {
+            self.set_no_later(Timer::Relays, next);
+        }
+    }
+
+    fn site_said(&mut self, now: Timestamp, place: usize, site: SiteName, word_age: Duration, said: Said) {
+        let relay = self.peers[place].id.clone();
+        let via = Some(relay.clone());
+        let output = match said {
+            Said::Metrics { node, age, services } => {
+                if !self.peers.iter().any(|peer| peer.id == node) {
+                    return self.violated(now, place, 1);
+                }
+                Output::Metrics { peer: node, site, age, services, via, word_age }
+            }
+            Said::Rtts(mut rows) => {
+                for row in &mut rows {
+                    row.ldns = Ldns::of(row.ldns.address(), self.settings.masks);
+                }
+                self.peers[place].status.relayed_rows_in += rows.len() as u64;
+                Output::Rtts { peer: relay, site, rows, via, word_age }
+            }
+            Said::Nothing | Said::Begin | Said::End => {
+                Output::Rtts { peer: relay, site, rows: Vec::new(), via, word_age }
+            }
+        };
+        self.outputs.push_back(output);
+    }
+
+    /// The relay does not hear the site any longer: its links are known to say so, too, until it tells them anew.
+    fn relay_ended(&mut self, now: Timestamp, place: usize, site: &SiteName) {
+        let links = self.peers[place].status.links.iter_mut();
+        for link in links.filter(|link| link.peer.site == *site && link.state.has_session()) {
+            link.state = crate::PeerState::Down;
+        }
+        self.drop_relay(now, site, "the relay does not hear the site any longer");
+    }
+
+    /// Words that were under way when the request was taken back are no violation; others are.
+    fn not_asked_for(&mut self, now: Timestamp, place: usize, site: &SiteName) {
+        let session = self.peers[place].session.as_mut();
+        let released = session.and_then(|session| session.released.get(site));
+        if released.is_none_or(|until| *until <= now) {
+            self.violated(now, place, 1);
+        }
+    }
+}
+
+impl Peer {
+    /// Whether the peer says that it hears a node of a site, and has said so not long ago.
+    fn hears(&self, now: Timestamp, site: &SiteName, keepalive: Duration) -> bool {
+        let Some(told) = self.status.links_at else { return false };
+        let is_fresh = |age: Duration| age + now.since(told) < keepalive;
+        self.status.links.iter().any(|link| {
+            link.peer.site == *site && link.state.has_session() && link.word_age.is_some_and(is_fresh)
+        })
+    }
+
+    /// Whether the peer says that it hears no node of a site.
+    fn has_lost(&self, site: &SiteName) -> bool {
+        !self.status.links.iter().any(|link| link.peer.site == *site && link.state.has_session())
+    }
+}
+
+fn weight(me: &NodeId, site: &SiteName, relay: &NodeId) -> u64 {
+    let mut hasher = SipHasher13::new();
+    (me.site.as_str(), me.node.as_str(), site.as_str()).hash(&mut hasher);
+    (relay.site.as_str(), relay.node.as_str()).hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,293 @@
+//! What is relayed: for each site what its nodes said, and how far those who asked for it have been told.
+//!
+//! Only what this node hears itself is in here, so nothing is relayed twice. Metrics are kept as they were told, since
+//! nobody else keeps them by node; RTTs are read from the table when they are sent, as this site's own are.
+
+use super::Part;
+use crate::log::{ChangeLog, Cursor};
+use crate::wire::{self, CHUNK, Said};
+use crate::{KnownLdns, RttRow, ServiceMetric, Values};
+use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteName, Timestamp};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Services kept of one node; what a peer names beyond that is not relayed.
+const MOST_SERVICES: usize = 8192;
+
+/// What the nodes that are heard have said.
+pub(super) struct Heard {
+    nodes: BTreeMap<NodeId, Node>,
+    logs: BTreeMap<SiteName, Log>,
+}
+
+/// A node of this or another site that has a session with this one.
+struct Node {
+    last_word: Timestamp,
+    /// What it last said of its services, and when that was true.
+    services: BTreeMap<ServiceName, (ServiceMetric, Timestamp)>,
+}
+
+/// The changes of a site's RTTs that not everybody who asked has been told.
+struct Log {
+    changes: ChangeLog<Ldns, ()>,
+    due: u64,
+}
+
+/// What one peer is told of one site.
+#[derive(Debug)]
+pub(super) struct Stream {
+    stage: Stage,
+    /// The nodes whose services are still to be told, and from which one.
+    metrics: BTreeMap<NodeId, usize>,
+    pub(super) rtts: Cursor,
+    walk: Walk,
+    /// The site's age is to be told, though nothing is new.
+    word: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Begins,
+    Goes,
+    Ends,
+    Over,
+}
+
+/// How far the telling of all RTTs has come.
+#[derive(Clone, Copy, Debug)]
+enum Walk {
+    At { after: Option<Ldns>, next: Timestamp },
+    Done,
+}
+
+impl Heard {
+    pub(super) fn new() -> Self {
+        Heard { nodes: BTreeMap::new(), logs: BTreeMap::new() }
+    }
+
+    pub(super) fn up(&mut self, now: Timestamp, node: &NodeId) {
+        self.nodes.insert(node.clone(), Node { last_word: now, services: BTreeMap::new() });
+    }
+
+    /// The session with a node ended. Returns whether its site is not heard any longer.
+    pub(super) fn down(&mut self, node: &NodeId) -> bool {
+        self.nodes.remove(node).is_some() && !self.hears(&node.site)
+    }
+
+    pub(super) fn word(&mut self, now: Timestamp, node: &NodeId) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.last_word = now;
+        }
+    }
+
+    pub(super) fn metrics(&mut self, taken: Timestamp, node: &NodeId, services: &[ServiceMetric]) {
+        let Some(node) = self.nodes.get_mut(node) else { return };
+        for service in services {
+            if node.services.len() < MOST_SERVICES || node.services.contains_key(&service.name) {
+                node.services.insert(service.name.clone(), (service.clone(), taken));
+            }
+        }
+    }
+
+    pub(super) fn hears(&self, site: &SiteName) -> bool {
+        self.nodes.keys().any(|node| node.site == *site)
+    }
+
+    /// Notes that the value of an LDNS changed. Returns the number the change before had.
+    pub(super) fn note(&mut self, site: &SiteName, ldns: Ldns) -> Option<u64> {
+        self.log(site).changes.note(ldns, |_| ())
+    }
+
+    /// Lets the changes noted so far be sent.
+    pub(super) fn due(&mut self) {
+        for log in self.logs.values_mut() {
+            log.due = log.changes.last();
+        }
+    }
+
+    /// Changes that wait for somebody.
+    pub(super) fn len(&self) -> usize {
+        self.logs.values().map(|log| log.changes.len()).sum()
+    }
+
+    /// Forgets what everybody has read, which is up to these numbers; sites not named have no readers.
+    pub(super) fn forget(&mut self, read: &BTreeMap<&SiteName, u64>) {
+        for (site, log) in &mut self.logs {
+            log.changes.forget(read.get(site).copied().unwrap_or(log.changes.last()));
+        }
+    }
+
+    /// A stream that begins with everything; one that ends at once if the site is not heard.
+    pub(super) fn stream(&mut self, now: Timestamp, site: &SiteName) -> Stream {
+        let stage = if self.hears(site) { Stage::Begins } else { Stage::Ends };
+        let from = self.nodes.keys().filter(|node| node.site == *site).map(|node| (node.clone(), 0));
+        Stream {
+            stage,
+            metrics: from.collect(),
+            rtts: Cursor::new(self.log(site).changes.last()),
+            walk: Walk::At { after: None, next: now },
+            word: false,
+        }
+    }
+
+    /// Takes a stream that fell too far behind back to the beginning of the walk.
+    pub(super) fn restart(&mut self, now: Timestamp, site: &SiteName, stream: &mut Stream) {
+        stream.rtts = Cursor::new(self.log(site).changes.last());
+        stream.walk = Walk::At { after: None, next: now };
+    }
+
+    /// What is to be told next of a site, the walk apart.
+    pub(super) fn next(
+        &self,
+        now: Timestamp,
+        site: &SiteName,
+        stream: &mut Stream,
+        values: &dyn Values,
+    ) -> Option<Part> {
+        let said = match stream.stage {
+            Stage::Over => return None,
+            Stage::Ends => {
+                stream.stage = Stage::Over;
+                Said::End
+            }
+            Stage::Begins => {
+                stream.stage = Stage::Goes;
+                Said::Begin
+            }
+            Stage::Goes => match self.news(now, site, stream, values) {
+                Some(said) => said,
+                None if stream.word => Said::Nothing,
+                None => return None,
+            },
+        };
+        Some(self.part(now, site, stream, &said))
+    }
+
+    /// The next chunk of the walk over all RTTs.
+    pub(super) fn walk(
+        &self,
+        now: Timestamp,
+        site: &SiteName,
+        stream: &mut Stream,
+        values: &dyn Values,
+    ) -> Option<Part> {
+        loop {
+            let Walk::At { after, next } = stream.walk else { return None };
+            if next > now || stream.stage != Stage::Goes {
+                return None;
+            }
+            let chunk = values.column_after(site, after, CHUNK);
+            let last = chunk.last().map(|known| known.ldns).filter(|last| Some(*last) > after);
+            stream.walk = match last {
+                Some(last) => Walk::At { after: Some(last), next: now + super::SNAPSHOT_PACE },
+                None => Walk::Done,
+            };
+            let rows: Vec<RttRow> =
+                chunk.iter().filter(|known| known.reach != Reach::Pending).map(super::row).collect();
+            if !rows.is_empty() {
+                return Some(self.part(now, site, stream, &Said::Rtts(rows)));
+            }
+        }
+    }
+
+    /// What the table says of LDNS that somebody asked for.
+    pub(super) fn answer(
+        &self,
+        now: Timestamp,
+        site: &SiteName,
+        stream: &mut Stream,
+        asked: &[Ldns],
+        values: &dyn Values,
+    ) -> Option<Part> {
+        let known = asked.iter().filter_map(|ldns| values.column(site, *ldns));
+        let rows: Vec<RttRow> =
+            known.filter(|known| known.reach != Reach::Pending).map(|known| super::row(&known)).collect();
+        (stream.stage == Stage::Goes && !rows.is_empty())
+            .then(|| self.part(now, site, stream, &Said::Rtts(rows)))
+    }
+
+    fn news(
+        &self,
+        now: Timestamp,
+        site: &SiteName,
+        stream: &mut Stream,
+        values: &dyn Values,
+    ) -> Option<Said> {
+        while let Some((node, from)) = stream.metrics.pop_first() {
+            let Some(said) = self.nodes.get(&node) else { continue };
+            let chunk: Vec<&(ServiceMetric, Timestamp)> =
+                said.services.values().skip(from).take(CHUNK).collect();
+            if from + chunk.len() < said.services.len() {
+                stream.metrics.insert(node.clone(), from + chunk.len());
+            }
+            if let Some(oldest) = chunk.iter().map(|(_, taken)| *taken).min() {
+                let services = chunk.iter().map(|(service, _)| service.clone()).collect();
+                return Some(Said::Metrics { node, age: now.since(oldest), services });
+            }
+        }
+        let log = self.logs.get(site)?;
+        if stream.rtts.pending == 0 || stream.rtts.at >= log.due {
+            return None;
+        }
+        let (mut upto, mut entries) = (log.due, 0);
+        let mut rows = Vec::new();
+        for (number, ldns, ()) in log.changes.between(stream.rtts.at, log.due).take(CHUNK) {
+            entries += 1;
+            if entries == CHUNK {
+                upto = number;
+            }
+            rows.extend(values.column(site, ldns).map(|known: KnownLdns| super::row(&known)));
+        }
+        stream.rtts.read(upto, entries);
+        (!rows.is_empty()).then_some(Said::Rtts(rows))
+    }
+
+    fn part(&self, now: Timestamp, site: &SiteName, stream: &mut Stream, said: &Said) -> Part {
+        stream.word = false;
+        let here = self.nodes.iter().filter(|(node, _)| node.site == *site);
+        let last_word = here.map(|(_, said)| said.last_word).max();
+        let age = last_word.map_or(Duration::MAX, |last_word| now.since(last_word));
+        let rows = if let Said::Rtts(rows) = said { rows.len() as u64 } else { 0 };
+        Part { relayed: rows, ..Part::new(wire::relayed(site, age, said)) }
+    }
+
+    fn log(&mut self, site: &SiteName) -> &mut Log {
+        let new = || Log { changes: ChangeLog::new(), due: 0 };
+        self.logs.entry(site.clone()).or_insert_with(new)
+    }
+}
+
+impl Stream {
+    /// A node of the site said something new of its services.
+    pub(super) fn metrics_due(&mut self, node: &NodeId) {
+        self.metrics.insert(node.clone(), 0);
+    }
+
+    /// The age of the site's last word is to be told.
+    pub(super) fn word_due(&mut self) {
+        self.word = true;
+    }
+
+    /// The site is not heard any longer.
+    pub(super) fn lost(&mut self) {
+        self.stage = Stage::Ends;
+    }
+
+    /// Whether its end was told.
+    pub(super) fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// When there will be something to say though nothing happens until then.
+    pub(super) fn next_at(&self) -> Option<Timestamp> {
+        match self.walk {
+            Walk::At { next, .. } => Some(next),
+            Walk::Done => None,
+        }
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        let walking = matches!(self.walk, Walk::At { .. });
+        walking || self.word || self.stage != Stage::Goes || !self.metrics.is_empty() || self.rtts.pending > 0
+    }
+}
