@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Connections {
     open: Arc<Mutex<Open>>,
     places: usize,
-    /// A connection without a request for this long is closed, whatever the other end is doing.
+    /// A connection without a request for this long is closed, whatever the other end is doing; so is a stream that could
+    /// not send anything.
     idle: Duration,
 }
 
@@ -25,11 +26,21 @@ struct Open {
 }
 
 struct Entry {
-    /// Whether a request is being answered.
-    serving: bool,
+    activity: Activity,
     /// Since when it has been so.
     since: Instant,
     close: CancellationToken,
+}
+
+/// What a connection is about, in the order in which it makes room for others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Activity {
+    /// A request is awaited, or the end of an answer is on its way.
+    Waiting,
+    /// Part of a stream went, and another will.
+    Streaming,
+    /// A request is being answered.
+    Serving,
 }
 
 /// A connection's place; dropping it gives the place back.
@@ -52,7 +63,8 @@ impl Connections {
         let id = open.next;
         open.next += 1;
         let close = CancellationToken::new();
-        open.entries.insert(id, Entry { serving: false, since: Instant::now(), close: close.clone() });
+        open.entries
+            .insert(id, Entry { activity: Activity::Waiting, since: Instant::now(), close: close.clone() });
         Place { id, connections: self.clone(), close }
     }
 
@@ -64,7 +76,7 @@ impl Connections {
 
 impl Open {
     fn evict(&mut self) -> bool {
-        let longest = self.entries.iter().min_by_key(|(id, entry)| (entry.serving, entry.since, **id));
+        let longest = self.entries.iter().min_by_key(|(id, entry)| (entry.activity, entry.since, **id));
         let Some(id) = longest.map(|(id, _)| *id) else { return false };
         if let Some(entry) = self.entries.remove(&id) {
             entry.close.cancel();
@@ -76,19 +88,24 @@ impl Open {
 impl Place {
     /// A request has come.
     pub(crate) fn asked(&self) {
-        self.note(true);
+        self.note(Activity::Serving);
     }
 
     /// It is answered, as far as this end is concerned.
     pub(crate) fn answered(&self) {
-        self.note(false);
+        self.note(Activity::Waiting);
+    }
+
+    /// A part of it that has no end in sight was taken by the connection, which is full when the other end does not read.
+    pub(crate) fn streams(&self) {
+        self.note(Activity::Streaming);
     }
 
     /// Returns when the connection must go: its place is needed, or it has been idle too long.
     pub(crate) async fn must_close(&self) {
         loop {
             let idle_since = match self.connections.lock().entries.get(&self.id) {
-                Some(entry) if entry.serving => Instant::now(),
+                Some(entry) if entry.activity == Activity::Serving => Instant::now(),
                 Some(entry) => entry.since,
                 None => return,
             };
@@ -103,9 +120,9 @@ impl Place {
         }
     }
 
-    fn note(&self, serving: bool) {
+    fn note(&self, activity: Activity) {
         if let Some(entry) = self.connections.lock().entries.get_mut(&self.id) {
-            *entry = Entry { serving, since: Instant::now(), close: entry.close.clone() };
+            *entry = Entry { activity, since: Instant::now(), close: entry.close.clone() };
         }
     }
 }
@@ -145,6 +162,17 @@ mod tests {
         first.asked();
         let _third = connections.admit();
         assert_eq!([&first, &second].map(is_closed), [false, true]);
+    }
+
+    #[tokio::test]
+    async fn a_stream_outlasts_connections_that_only_wait() {
+        let connections = Connections::new(2, IDLE);
+        let watching = connections.admit();
+        watching.asked();
+        watching.answered();
+        watching.streams();
+        let waiting = [connections.admit(), connections.admit()];
+        assert_eq!([&watching, &waiting[0], &waiting[1]].map(is_closed), [false, true, false]);
     }
 
     #[tokio::test]

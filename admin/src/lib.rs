@@ -15,6 +15,7 @@ mod refusal;
 mod routes;
 mod serve;
 mod state;
+mod stream;
 
 pub use serve::serve;
-pub use state::{Info, State};
+pub use state::{Identity, Info, State};

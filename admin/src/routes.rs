@@ -6,9 +6,10 @@ use crate::metrics;
 use crate::params::Params;
 use crate::refusal::{Refusal, quoted};
 use crate::state::State;
+use crate::stream;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as FromState};
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
@@ -22,22 +23,31 @@ struct Route {
     /// For the index.
     what: &'static str,
     arguments: &'static [&'static str],
-    /// How much it has to look at.
-    weight: Weight,
-    answer: fn(&View<'_>, &Params) -> Result<Response, Refusal>,
+    answer: Answer,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Weight {
-    /// What is published, or a row.
-    Light,
-    /// The whole RTT table: apart from the runtime's threads, one at a time.
-    Heavy,
+/// How it is answered.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// From what is published, or a row.
+    Light(Look),
+    /// From the whole RTT table: apart from the runtime's threads, one at a time.
+    Heavy(Look),
+    /// As long as both ends want.
+    Stream(fn(State, &HeaderMap) -> Result<Response, Refusal>),
 }
+
+type Look = fn(&View<'_>, &Params) -> Result<Response, Refusal>;
 
 const ROUTES: &[Route] = &[
     Route::light("/v1/status", "this node at a glance, and what is wrong", &[], |v, _| ok(&api::status(v))),
     Route::light("/v1/peers", "the other nodes of the group", &[], |v, _| ok(&api::peers(v))),
+    Route {
+        path: "/v1/peers/stream",
+        what: "the same as events, and their changes as they happen (SSE)",
+        arguments: &[],
+        answer: Answer::Stream(stream::open),
+    },
     Route::light("/v1/sites", "the sites and their nodes", &[], |v, _| ok(&api::sites(v))),
     Route::light("/v1/domains", "the GSLB domains", &[], |v, _| ok(&api::domains(v))),
     Route::light("/v1/vservers", "the GSLB virtual servers", &[], |v, _| ok(&api::vservers(v))),
@@ -46,8 +56,7 @@ const ROUTES: &[Route] = &[
         path: "/v1/ldns",
         what: "the RTT table in pages, by address",
         arguments: &["after", "limit", "site"],
-        weight: Weight::Heavy,
-        answer: |view, params| ok(&api::ldns_page(view, params)?),
+        answer: Answer::Heavy(|view, params| ok(&api::ldns_page(view, params)?)),
     },
     Route::light("/v1/ldns/{ip}", "what is known of one LDNS", &["site"], |v, p| ok(&api::ldns(v, p)?)),
     Route::light(
@@ -67,18 +76,19 @@ impl Route {
         path: &'static str,
         what: &'static str,
         arguments: &'static [&'static str],
-        answer: fn(&View<'_>, &Params) -> Result<Response, Refusal>,
+        answer: Look,
     ) -> Self {
-        Route { path, what, arguments, weight: Weight::Light, answer }
+        Route { path, what, arguments, answer: Answer::Light(answer) }
     }
 }
 
 /// All routes, behind the guard.
 pub(crate) fn router(state: State) -> Router {
     let routes = ROUTES.iter().fold(Router::new(), |router, route| {
-        let handler = move |FromState(state): FromState<State>, segment: Segment, uri: Uri| {
-            answer(route, state, segment, uri)
-        };
+        let handler =
+            move |FromState(state): FromState<State>, segment: Segment, uri: Uri, headers: HeaderMap| {
+                answer(route, state, segment, uri, headers)
+            };
         router.route(route.path, get(handler))
     });
     let guarded = middleware::from_fn_with_state(state.clone(), guard);
@@ -93,16 +103,19 @@ async fn answer(
     state: State,
     segment: Segment,
     uri: Uri,
+    headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let segment = segment.map_err(|error| Refusal::bad(format!("the path can't be read: {error}")))?;
     let segment = segment.map(|Path(segment)| segment);
     let params = Params::of(&uri, segment, route.arguments)?;
-    if route.weight == Weight::Light {
-        return (route.answer)(&state.view(), &params);
-    }
+    let answer = match route.answer {
+        Answer::Light(answer) => return answer(&state.view(), &params),
+        Answer::Stream(open) => return open(state, &headers),
+        Answer::Heavy(answer) => answer,
+    };
     // The semaphore is never closed; were it, an answer without its turn would be no harm.
     let _turn = state.heavy().acquire_owned().await;
-    let answering = tokio::task::spawn_blocking(move || (route.answer)(&state.view(), &params));
+    let answering = tokio::task::spawn_blocking(move || answer(&state.view(), &params));
     answering.await.unwrap_or_else(|error| {
         tracing::error!(path = route.path, %error, "an admin request failed");
         Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "this request failed; the log says more"))

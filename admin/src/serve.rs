@@ -4,11 +4,16 @@ use crate::connections::{Connections, Place};
 use crate::routes;
 use crate::state::State;
 use axum::Router;
+use axum::body::Body;
+use axum::http::header;
+use axum::response::Response;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers on `listener` until `stop` is cancelled. Returns when the last connection is closed, shortly after.
 pub async fn serve(listener: TcpListener, state: State, stop: CancellationToken) {
-    let router = routes::router(state.bound_to(listener.local_addr().ok()));
+    let router = routes::router(state.serving(listener.local_addr().ok(), stop.clone()));
     let connections = Connections::new(CONNECTIONS, IDLE);
     let mut tasks = JoinSet::new();
     loop {
@@ -63,6 +68,20 @@ async fn accept(listener: &TcpListener) -> Option<TcpStream> {
     }
 }
 
+fn is_stream(answer: &Response) -> bool {
+    answer.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream")
+}
+
+/// Notes that something could be sent, whenever it could.
+fn watched(answer: Response, place: Arc<Place>) -> Response {
+    answer.map(|body| {
+        Body::new(body.map_frame(move |frame| {
+            place.streams();
+            frame
+        }))
+    })
+}
+
 /// One connection from its first request to its end.
 async fn converse(stream: TcpStream, router: Router, place: Place, stop: CancellationToken) {
     let place = Arc::new(place);
@@ -71,9 +90,9 @@ async fn converse(stream: TcpStream, router: Router, place: Place, stop: Cancell
         let (place, answer) = (place.clone(), service.call(request));
         place.asked();
         async move {
-            let answer = answer.await;
+            let answer = answer.await?;
             place.answered();
-            answer
+            Ok::<_, Infallible>(if is_stream(&answer) { watched(answer, place) } else { answer })
         }
     });
     let mut http = http1::Builder::new();

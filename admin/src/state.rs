@@ -3,10 +3,16 @@
 use crate::api::View;
 use gslb_core::Shared;
 use gslb_types::Timestamp;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::sync::Semaphore;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// Streams open at once: people and programs that watch, far fewer than connections, so that watching keeps nobody from
+/// asking.
+pub(crate) const STREAMS: usize = 16;
 
 /// What the API answers from: the node's shared state, a clock, and what only the process knows. Cheap to clone.
 #[derive(Clone)]
@@ -15,8 +21,13 @@ pub struct State {
     now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     wall_clock: Arc<dyn Fn() -> i64 + Send + Sync>,
     info: Arc<Info>,
+    identity: Arc<dyn Fn() -> Identity + Send + Sync>,
     bound: Option<SocketAddr>,
+    stop: CancellationToken,
     heavy: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    /// Drawn anew at every start: numbers of events of an earlier process mean nothing in this one.
+    life: u64,
 }
 
 /// What the shared state does not hold: how this process was started. All of it is for people; nothing depends on it.
@@ -32,8 +43,19 @@ pub struct Info {
     pub icmp_v4: Option<String>,
     /// The same for IPv6.
     pub icmp_v6: Option<String>,
-    /// Expiry of this node's certificate, seconds since the Unix epoch.
-    pub certificate_expires: Option<i64>,
+}
+
+/// This node's certificate, as the part of the process knows it that shows it to peers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Its expiry, seconds since the Unix epoch.
+    pub expires: Option<i64>,
+    /// How long ago it was read from its files.
+    pub loaded_age: Option<Duration>,
+    /// How often another one was taken since the start.
+    pub reloads: u64,
+    /// Why the files that are there now can't be used, and how long ago that was found.
+    pub error: Option<(String, Duration)>,
 }
 
 impl State {
@@ -44,9 +66,13 @@ impl State {
             now: Arc::new(now),
             wall_clock: Arc::new(unix_time),
             info: Arc::default(),
+            identity: Arc::new(Identity::default),
             bound: None,
+            stop: CancellationToken::new(),
             // One at a time: whoever asks for pages of a large table gets one core at most, and the rest stay with DNS.
             heavy: Arc::new(Semaphore::new(1)),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            life: RandomState::new().hash_one(()),
         }
     }
 
@@ -56,14 +82,36 @@ impl State {
         State { info: Arc::new(info), ..self }
     }
 
+    /// Tells as well of the node's certificate; asked whenever somebody wants to know.
+    #[must_use]
+    pub fn with_identity(self, identity: impl Fn() -> Identity + Send + Sync + 'static) -> Self {
+        State { identity: Arc::new(identity), ..self }
+    }
+
     /// Takes the seconds since the Unix epoch from elsewhere. Only the time left to certificates is reckoned by them.
     #[must_use]
     pub fn with_wall_clock(self, wall_clock: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         State { wall_clock: Arc::new(wall_clock), ..self }
     }
 
-    pub(crate) fn bound_to(self, address: Option<SocketAddr>) -> Self {
-        State { bound: address, ..self }
+    /// For an API that listens there, until `stop` is cancelled.
+    pub(crate) fn serving(self, address: Option<SocketAddr>, stop: CancellationToken) -> Self {
+        State { bound: address, stop, ..self }
+    }
+
+    /// Cancelled when the node stops.
+    pub(crate) fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// A place among the streams that are open; `None` if all are taken.
+    pub(crate) fn stream(&self) -> Option<OwnedSemaphorePermit> {
+        self.streams.clone().try_acquire_owned().ok()
+    }
+
+    /// See the field.
+    pub(crate) fn life(&self) -> u64 {
+        self.life
     }
 
     /// The address the API listens on, which a request may name beside the loopback ones.
@@ -84,6 +132,7 @@ impl State {
             now: (self.now)(),
             unix_time: (self.wall_clock)(),
             info: &self.info,
+            identity: (self.identity)(),
             admin: self.bound,
         }
     }

@@ -65,7 +65,7 @@ impl Server {
         let shared = Arc::new(Shared::new(&config, rand::random(), clock.now()));
 
         let listeners = Listeners::bind(&config.dns)?;
-        let certificate_expires = identity.subject().expires;
+        let known_by = identity.clone();
         let carrier = Carrier::bind(mep_io::Settings {
             listen: config.mep.listen,
             identity,
@@ -98,7 +98,8 @@ impl Server {
         listeners.serve(&context, &mut server.tasks).map_err(StartError::Answer)?;
         if let Some((_, listener)) = admin {
             let state = admin::State::new(shared.clone(), move || clock.now())
-                .with_info(server.info(&config, certificate_expires));
+                .with_info(server.info(&config))
+                .with_identity(move || certificate(&known_by));
             server.tasks.spawn("the admin API", admin::serve(listener, state, stop.clone()));
         }
         server.tasks.spawn("the sender of probes", probing.join());
@@ -123,14 +124,13 @@ impl Server {
     }
 
     /// What the admin API tells of this process.
-    fn info(&self, config: &Config, certificate_expires: i64) -> admin::Info {
+    fn info(&self, config: &Config) -> admin::Info {
         admin::Info {
             dns: self.dns.clone(),
             dns_tls: config.dns.tls.as_ref().map(|tls| tls.listen.clone()).unwrap_or_default(),
             mep: Some(self.mep),
             icmp_v4: Some(self.icmp.v4.to_string()),
             icmp_v6: Some(self.icmp.v6.to_string()),
-            certificate_expires: Some(certificate_expires),
         }
     }
 
@@ -144,6 +144,11 @@ impl Server {
     pub(crate) async fn failed(&mut self) -> String {
         self.tasks.ended().await.unwrap_or_else(|| "every task ended".to_owned())
     }
+}
+
+/// What the admin API tells of this node's certificate.
+fn certificate(identity: &Identity) -> admin::Identity {
+    admin::Identity { expires: Some(identity.subject().expires), ..admin::Identity::default() }
 }
 
 /// Drawn anew for each node task. By its boot id peers see at once that it knows nothing of the sessions of one that failed,

@@ -10,7 +10,9 @@
 mod domains;
 mod explain;
 mod health;
+mod identity;
 mod ldns;
+mod matrix;
 mod peers;
 mod services;
 mod sites;
@@ -20,8 +22,10 @@ mod vservers;
 pub use domains::{Domain, Domains};
 pub use explain::{Answer, Ecs, Explain, Reason, Step, Turn, Verdict};
 pub use health::{Live, Ready};
+pub use identity::Identity;
 pub use ldns::{Cell, CellState, Ldns, LdnsPage};
-pub use peers::{Peer, Peers, Strangers};
+pub use matrix::{DegradedLink, Link, LinkFault, Matrix, MatrixRow};
+pub use peers::{Peer, Peers, Strangers, Transition};
 pub use services::{Monitor, Service, Services, States};
 pub use sites::{NodeOfSite, Site, Sites};
 pub use status::{Certificate, Listen, PeerStates, Status};
@@ -30,14 +34,16 @@ pub use vservers::{BoundService, Turns, Vserver, Vservers};
 pub(crate) use domains::domains;
 pub(crate) use explain::explain;
 pub(crate) use health::ready;
+pub(crate) use identity::{WARNING_S, identity};
 pub(crate) use ldns::{ldns, ldns_page};
-pub(crate) use peers::peers;
+pub(crate) use matrix::matrix;
+pub(crate) use peers::{peers, transition, word};
 pub(crate) use services::services;
 pub(crate) use sites::sites;
 pub(crate) use status::status;
 pub(crate) use vservers::vservers;
 
-use crate::state::Info;
+use crate::state::{self, Info};
 use config::Config;
 use gslb_core::{Published, Shared};
 use gslb_types::{SiteIndex, Timestamp};
@@ -52,6 +58,7 @@ pub(crate) struct View<'a> {
     pub(crate) now: Timestamp,
     pub(crate) unix_time: i64,
     pub(crate) info: &'a Info,
+    pub(crate) identity: state::Identity,
     /// Where this API is.
     pub(crate) admin: Option<SocketAddr>,
 }

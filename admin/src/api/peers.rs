@@ -1,8 +1,10 @@
 //! `/v1/peers`: the other nodes of the group.
 
-use super::{View, hex, micros, millis};
-use gslb_core::PeerStatus;
+use super::matrix::{Matrix, matrix};
+use super::{Identity, View, hex, identity, micros, millis};
+use gslb_core::{Over, PeerStatus};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// The other nodes of the group, and who else tried to take part.
@@ -10,6 +12,10 @@ use std::net::SocketAddr;
 pub struct Peers {
     /// In the order of the configuration.
     pub peers: Vec<Peer>,
+    /// Who hears whom.
+    pub matrix: Matrix,
+    /// By what this node is known to them.
+    pub identity: Identity,
     /// Who was turned away before it could be told apart by peer.
     pub strangers: Strangers,
 }
@@ -23,7 +29,7 @@ pub struct Peer {
     pub site: String,
     /// Where it is dialled.
     pub address: SocketAddr,
-    /// `connecting` (never had a session), `up`, or `down`.
+    /// `connecting` (never had a session), `up`, `suspect` (the session stands, and words are late), or `down`.
     pub state: String,
     /// How long it has been so.
     pub state_age_ms: u64,
@@ -37,10 +43,18 @@ pub struct Peer {
     pub hears_us_age_ms: Option<u64>,
     /// Round trip to it.
     pub rtt_us: Option<u64>,
+    /// What its session runs over: `quic` or `grpc`.
+    pub over: Option<String>,
+    /// Who relays its site while this node hears no node of that site.
+    pub relay: Option<String>,
     /// Sessions since this node started.
     pub sessions: u64,
-    /// How often it went from up to down.
+    /// How often it went down.
     pub downs: u64,
+    /// The same by the kind of reason.
+    pub downs_by_reason: BTreeMap<String, u64>,
+    /// Its last changes of state, oldest first.
+    pub transitions: Vec<Transition>,
     /// Connections and hellos of it that were turned away.
     pub refusals: u64,
     /// Snapshots started anew because it read too slowly.
@@ -67,6 +81,10 @@ pub struct Peer {
     pub rows_out: u64,
     /// RTT rows received.
     pub rows_in: u64,
+    /// Rows of other sites that this node relayed to it.
+    pub relayed_rows_out: u64,
+    /// Rows of other sites that it relayed to this node.
+    pub relayed_rows_in: u64,
     /// Keys that changed and that it has not been told yet.
     pub outbox: usize,
     /// Its software version.
@@ -83,6 +101,29 @@ pub struct Peer {
     pub violations: u64,
     /// Frames not understood wholly, as those of a newer version.
     pub unknown: u64,
+    /// Rows it told with an RTT that nobody can have.
+    pub implausible_rows: u64,
+    /// Whether most of what it told in this session is such.
+    pub implausible: bool,
+}
+
+/// A change of a peer's state.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Transition {
+    /// Counts those of all peers since this node started.
+    pub number: u64,
+    /// The peer.
+    pub peer: String,
+    /// How long ago it was.
+    pub age_ms: u64,
+    /// The state before.
+    pub from: String,
+    /// The state after.
+    pub to: String,
+    /// The kind of reason, one of a few words.
+    pub kind: String,
+    /// The reason for people.
+    pub reason: String,
 }
 
 /// Who was turned away before it could be told apart by peer.
@@ -102,6 +143,8 @@ pub(crate) fn peers(view: &View<'_>) -> Peers {
     let strangers = &view.published.strangers;
     Peers {
         peers: view.published.peers.iter().map(|status| peer(view, status)).collect(),
+        matrix: matrix(view),
+        identity: identity(view),
         strangers: Strangers {
             unknown_nodes: strangers.unknown_nodes,
             refused: strangers.refused,
@@ -123,8 +166,12 @@ fn peer(view: &View<'_>, status: &PeerStatus) -> Peer {
         last_word_age_ms: status.last_word.map(|then| view.age_ms(then)),
         hears_us_age_ms: status.hears_us.map(millis),
         rtt_us: status.path_rtt.map(micros),
+        over: status.over.map(|over| word(over).to_owned()),
+        relay: status.relay.as_ref().map(ToString::to_string),
         sessions: status.sessions,
         downs: status.downs,
+        downs_by_reason: status.downs_by_reason.iter().map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
+        transitions: status.transitions.iter().map(|t| transition(view, status, t)).collect(),
         refusals: status.refusals,
         resyncs: status.resyncs,
         snapshot_in_ms: status.snapshot_in.map(millis),
@@ -138,6 +185,8 @@ fn peer(view: &View<'_>, status: &PeerStatus) -> Peer {
         bytes_in: status.bytes_in,
         rows_out: status.rows_out,
         rows_in: status.rows_in,
+        relayed_rows_out: status.relayed_rows_out,
+        relayed_rows_in: status.relayed_rows_in,
         outbox: status.outbox,
         version: status.version.clone(),
         config_hash: status.config_hash.map(hex),
@@ -146,5 +195,27 @@ fn peer(view: &View<'_>, status: &PeerStatus) -> Peer {
         certificate_expires_in_s: status.certificate_expires.map(|at| at.saturating_sub(view.unix_time)),
         violations: status.violations,
         unknown: status.unknown,
+        implausible_rows: status.implausible_rows,
+        implausible: status.implausible,
+    }
+}
+
+pub(crate) fn transition(view: &View<'_>, of: &PeerStatus, transition: &gslb_core::Transition) -> Transition {
+    Transition {
+        number: transition.number,
+        peer: of.peer.to_string(),
+        age_ms: view.age_ms(transition.at),
+        from: transition.from.as_str().to_owned(),
+        to: transition.to.as_str().to_owned(),
+        kind: transition.kind.to_owned(),
+        reason: transition.reason.clone(),
+    }
+}
+
+/// The word for what a session runs over.
+pub(crate) const fn word(over: Over) -> &'static str {
+    match over {
+        Over::Quic => "quic",
+        Over::Grpc => "grpc",
     }
 }

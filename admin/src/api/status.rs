@@ -1,14 +1,11 @@
 //! `/v1/status`: this node at a glance.
 
-use super::{States, View, hex, ready};
+use super::{States, View, WARNING_S, hex, matrix, ready};
 use gslb_core::{PeerState, PeerStatus, Published};
 use gslb_types::{ProbeKind, ServiceState};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-
-/// A certificate with less time left is a problem: a week leaves time to act, and renewals come earlier.
-const CERTIFICATE_WARNING_S: i64 = 7 * 24 * 3600;
 
 /// This node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -80,6 +77,8 @@ pub struct Certificate {
 pub struct PeerStates {
     /// With a session.
     pub up: usize,
+    /// With one that they have been silent on for longer than they should.
+    pub suspect: usize,
     /// Without one, after one.
     pub down: usize,
     /// Without one so far.
@@ -110,8 +109,8 @@ pub(crate) fn status(view: &View<'_>) -> Status {
         icmp_v4: view.info.icmp_v4.clone(),
         icmp_v6: view.info.icmp_v6.clone(),
         certificate: Certificate {
-            expires: view.info.certificate_expires,
-            expires_in_s: view.info.certificate_expires.map(|at| at.saturating_sub(view.unix_time)),
+            expires: view.identity.expires,
+            expires_in_s: view.identity.expires.map(|at| at.saturating_sub(view.unix_time)),
         },
         peers: peer_states(&published.peers),
         services: States::of(view, 0..published.services.len()),
@@ -123,22 +122,31 @@ pub(crate) fn status(view: &View<'_>) -> Status {
 fn peer_states(peers: &[PeerStatus]) -> PeerStates {
     let count = |state| peers.iter().filter(|p| p.state == state).count();
     PeerStates {
-        up: count(PeerState::Up) + count(PeerState::Suspect),
+        up: count(PeerState::Up),
+        suspect: count(PeerState::Suspect),
         down: count(PeerState::Down),
         connecting: count(PeerState::Connecting),
     }
 }
 
-/// What keeps a node from being well: a stuck task, peers without a session or with other settings, services down,
-/// certificates about to expire. Not what works by another way, as probing without ICMP.
+/// What keeps a node from being well: a stuck task, peers without a session or with other settings, links of others that
+/// fail, services down, certificates about to expire. Not what works by another way, as probing without ICMP.
 fn problems(view: &View<'_>) -> Vec<String> {
     let node = ready(view).reason.into_iter();
-    let own = certificate_problem("this node", view.info.certificate_expires, view.unix_time);
+    let own = certificate_problem("this node", view.identity.expires, view.unix_time);
+    let files = view
+        .identity
+        .error
+        .iter()
+        .map(|(reason, _)| format!("the certificate's files can't be used: {reason}"));
     let peers = view.published.peers.iter().flat_map(|peer| peer_problems(view, peer));
+    let this = view.config().this_node().id.to_string();
+    let others = matrix(view).degraded.into_iter().filter(move |link| link.from != this && link.to != this);
+    let links = others.map(|link| format!("a link of others fails: {}", link.text));
     let services = view.config().services.iter().zip(&view.published.services);
     let down = services.filter(|(_, seen)| seen.state == ServiceState::Down);
     let services = down.map(|(service, seen)| format!("service {} is down: {}", service.name, seen.reason));
-    node.chain(own).chain(peers).chain(services).collect()
+    node.chain(own).chain(files).chain(peers).chain(links).chain(services).collect()
 }
 
 fn peer_problems(view: &View<'_>, peer: &PeerStatus) -> Vec<String> {
@@ -146,22 +154,37 @@ fn peer_problems(view: &View<'_>, peer: &PeerStatus) -> Vec<String> {
     let state = match peer.state {
         PeerState::Up => None,
         PeerState::Suspect => Some(format!("{name} is suspect: {}", peer.reason)),
-        PeerState::Down => Some(format!("{name} is down: {}", peer.reason)),
+        PeerState::Down => Some(match &peer.relay {
+            Some(relay) => format!("{name} is down: {}; {relay} relays its site", peer.reason),
+            None => format!("{name} is down: {}", peer.reason),
+        }),
         PeerState::Connecting => Some(format!("{name} has not been reached yet: {}", peer.reason)),
     };
     let mismatch = (!peer.mismatches.is_empty())
         .then(|| format!("{name} has other settings than this node: {}", peer.mismatches.join(", ")));
+    let implausible = peer
+        .implausible
+        .then(|| format!("{name} tells RTTs that nobody can have: {} so far", peer.implausible_rows));
     let certificate = certificate_problem(&name, peer.certificate_expires, view.unix_time);
-    [state, mismatch, certificate].into_iter().flatten().collect()
+    [state, mismatch, implausible, certificate].into_iter().flatten().collect()
 }
 
 fn certificate_problem(whose: &str, expires: Option<i64>, unix_time: i64) -> Option<String> {
     match expires?.saturating_sub(unix_time) {
         left if left <= 0 => Some(format!("the certificate of {whose} has expired")),
-        left if left < CERTIFICATE_WARNING_S => {
-            Some(format!("the certificate of {whose} expires in {} hours", left / 3600))
+        left if left < WARNING_S => {
+            Some(format!("the certificate of {whose} expires in {}", days_or_hours(left)))
         }
         _ => None,
+    }
+}
+
+fn days_or_hours(seconds: i64) -> String {
+    const HOUR: i64 = 3600;
+    if seconds < 3 * 24 * HOUR {
+        format!("{} hours", seconds / HOUR)
+    } else {
+        format!("{} days", seconds / (24 * HOUR))
     }
 }
 

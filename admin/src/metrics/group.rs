@@ -1,12 +1,14 @@
 //! What this node knows of the group: peers, sites, services.
 
 use super::sheet::{Labels, Sheet};
-use crate::api::View;
-use gslb_core::{PeerState, PeerStatus};
+use crate::api::{self, View};
+use gslb_core::{Over, PeerState, PeerStatus};
 use gslb_types::{ServiceState, SiteIndex};
+use std::collections::BTreeMap;
 
 pub(super) fn write(sheet: &mut Sheet, view: &View<'_>) {
     peers(sheet, view);
+    sessions(sheet, view);
     traffic(sheet, &view.published.peers);
     strangers(sheet, view);
     sites(sheet, view);
@@ -17,11 +19,16 @@ fn peers(sheet: &mut Sheet, view: &View<'_>) {
     let peers = &view.published.peers;
     let states = [PeerState::Connecting, PeerState::Up, PeerState::Suspect, PeerState::Down];
     sheet.gauges(
+        "gslb_peer_up",
+        "Whether a session with the peer stands",
+        each(peers, |p| Some(if p.state.has_session() { 1.0 } else { 0.0 })),
+    );
+    sheet.gauges(
         "gslb_peer_state",
         "1 for the state a peer is in, 0 for the others",
-        peers
-            .iter()
-            .flat_map(|p| states.map(|s| (of(p, Some(s.as_str())), if p.state == s { 1.0 } else { 0.0 }))),
+        peers.iter().flat_map(|p| {
+            states.map(|s| (with(p, "state", s.as_str()), if p.state == s { 1.0 } else { 0.0 }))
+        }),
     );
     sheet.seconds(
         "gslb_peer_state_age",
@@ -51,11 +58,50 @@ fn peers(sheet: &mut Sheet, view: &View<'_>) {
     );
 }
 
+/// The kinds of reason for which a session ends: each has a number from the start, so that rates see the first time.
+const DOWN_REASONS: [&str; 8] =
+    ["silent", "not_heard", "goodbye", "closed", "restarted", "superseded", "misbehaved", "shutdown"];
+
+fn sessions(sheet: &mut Sheet, view: &View<'_>) {
+    let peers = &view.published.peers;
+    sheet.counters("gslb_peer_downs", "Transitions to down, by kind of reason", peers.iter().flat_map(downs));
+    let over = [Over::Quic, Over::Grpc];
+    sheet.gauges(
+        "gslb_peer_over",
+        "1 for what the peer's session runs over",
+        peers.iter().filter(|p| p.state.has_session()).flat_map(|p| {
+            over.map(|over| (with(p, "over", api::word(over)), if p.over == Some(over) { 1.0 } else { 0.0 }))
+        }),
+    );
+    sheet.gauges(
+        "gslb_peer_relayed",
+        "Whether another node relays the peer's site, because no node of it is heard directly",
+        each(peers, |p| Some(if p.relay.is_some() { 1.0 } else { 0.0 })),
+    );
+    sheet.seconds(
+        "gslb_peer_snapshot_received",
+        "How long the peer's snapshot took in this session",
+        each(peers, |p| p.snapshot_in.map(|took| took.as_secs_f64())),
+    );
+    sheet.seconds(
+        "gslb_peer_snapshot_sent",
+        "How long this node's snapshot took in this session",
+        each(peers, |p| p.snapshot_out.map(|took| took.as_secs_f64())),
+    );
+    let degraded = api::matrix(view).degraded.len();
+    sheet.gauge("gslb_links_degraded", "Links of the group that fail or are about to", degraded as f64);
+}
+
+fn downs(peer: &PeerStatus) -> impl Iterator<Item = (Labels, u64)> {
+    let mut counts: BTreeMap<&str, u64> = DOWN_REASONS.map(|kind| (kind, 0)).into();
+    counts.extend(&peer.downs_by_reason);
+    counts.into_iter().map(|(kind, count)| (with(peer, "reason", kind), count))
+}
+
 fn traffic(sheet: &mut Sheet, peers: &[PeerStatus]) {
     type Count = fn(&PeerStatus) -> u64;
-    let counters: [(&str, &str, Count); 12] = [
+    let counters: [(&str, &str, Count); 14] = [
         ("gslb_peer_sessions", "Sessions established", |p| p.sessions),
-        ("gslb_peer_downs", "Transitions from up to down", |p| p.downs),
         ("gslb_peer_refusals", "Connections and hellos turned away", |p| p.refusals),
         ("gslb_peer_resyncs", "Snapshots started anew because the peer read too slowly", |p| p.resyncs),
         ("gslb_peer_frames_sent", "Frames sent", |p| p.frames_out),
@@ -64,11 +110,14 @@ fn traffic(sheet: &mut Sheet, peers: &[PeerStatus]) {
         ("gslb_peer_received_bytes", "Bytes of frames received", |p| p.bytes_in),
         ("gslb_peer_rows_sent", "RTT rows sent", |p| p.rows_out),
         ("gslb_peer_rows_received", "RTT rows received", |p| p.rows_in),
+        ("gslb_peer_relayed_rows_sent", "RTT rows of other sites relayed to it", |p| p.relayed_rows_out),
+        ("gslb_peer_relayed_rows_received", "RTT rows of other sites it relayed", |p| p.relayed_rows_in),
+        ("gslb_peer_implausible_rows", "RTT rows received that nobody can measure", |p| p.implausible_rows),
         ("gslb_peer_violations", "Frames or parts of frames that were not allowed", |p| p.violations),
         ("gslb_peer_unknown_frames", "Frames that were not understood wholly", |p| p.unknown),
     ];
     for (name, help, count) in counters {
-        sheet.counters(name, help, peers.iter().map(|p| (of(p, None), count(p))));
+        sheet.counters(name, help, peers.iter().map(|p| (of(p), count(p))));
     }
 }
 
@@ -122,15 +171,17 @@ fn services(sheet: &mut Sheet, view: &View<'_>) {
     );
 }
 
-fn of(peer: &PeerStatus, state: Option<&str>) -> Labels {
-    let mut labels = vec![("peer", peer.peer.to_string())];
-    labels.extend(state.map(|state| ("state", state.to_owned())));
-    labels
+fn of(peer: &PeerStatus) -> Labels {
+    vec![("peer", peer.peer.to_string())]
+}
+
+fn with(peer: &PeerStatus, label: &'static str, value: &str) -> Labels {
+    vec![("peer", peer.peer.to_string()), (label, value.to_owned())]
 }
 
 fn each(
     peers: &[PeerStatus],
     value: impl Fn(&PeerStatus) -> Option<f64>,
 ) -> impl Iterator<Item = (Labels, f64)> {
-    peers.iter().filter_map(move |peer| Some((of(peer, None), value(peer)?)))
+    peers.iter().filter_map(move |peer| Some((of(peer), value(peer)?)))
 }

@@ -31,13 +31,28 @@ fn process(sheet: &mut Sheet, view: &View<'_>) {
     sheet.counter("gslb_publications", "Publications of the node task", view.published.generation);
     let age = view.age(view.published.at).as_secs_f64();
     sheet.seconds("gslb_publication_age", "Time since the last publication", plain(age));
-    if let Some(expires) = view.info.certificate_expires {
-        sheet.seconds(
-            "gslb_certificate_expiry_timestamp",
-            "Expiry of this node's certificate, in seconds since the Unix epoch",
-            plain(expires as f64),
-        );
-    }
+    certificate(sheet, view);
+}
+
+fn certificate(sheet: &mut Sheet, view: &View<'_>) {
+    let identity = &view.identity;
+    let plain = |number: Option<f64>| number.map(|number| (Labels::new(), number));
+    sheet.seconds(
+        "gslb_certificate_expiry_timestamp",
+        "Expiry of this node's certificate, in seconds since the Unix epoch",
+        plain(identity.expires.map(|at| at as f64)),
+    );
+    sheet.seconds(
+        "gslb_certificate_loaded_age",
+        "Time since this node's certificate was read from its files",
+        plain(identity.loaded_age.map(|age| age.as_secs_f64())),
+    );
+    sheet.counter("gslb_certificate_reloads", "Certificates taken in place of another", identity.reloads);
+    sheet.gauge(
+        "gslb_certificate_reload_failing",
+        "Whether the certificate's files as they are now can't be used (1)",
+        if identity.error.is_some() { 1.0 } else { 0.0 },
+    );
 }
 
 /// Taken apart whole, so that a counter without a name here does not compile.

@@ -1,13 +1,14 @@
 //! A node's shared state at one moment, with a bit of everything in it, and an API that answers from it.
 
 use crate::http::Server;
-use admin::{Info, State};
+use admin::{Identity, Info, State};
 use config::Config;
 use gslb_core::{
-    Birth, Cell, Confirmed, MonitorStats, MonitorView, Node, NodeStats, PeerState, PeerStatus, ProberStats,
-    Published, Shared, Strangers,
+    Birth, Cell, Confirmed, LinkStatus, MonitorStats, MonitorView, Node, NodeStats, Over, PeerState,
+    PeerStatus, ProberStats, Published, Shared, Strangers, Transition,
 };
 use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,6 +62,15 @@ impl Fixture {
         Fixture { shared, clock: Arc::new(AtomicU64::new(NOW.as_micros())) }
     }
 
+    /// Publishes the peers as they are after a change.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut [PeerStatus])) {
+        let mut published =
+            Arc::into_inner(Fixture::new().shared.published.swap(self.shared.published.load_full())).unwrap();
+        published.peers = self.shared.published.load().peers.clone();
+        change(&mut published.peers);
+        self.shared.published.store(Arc::new(published));
+    }
+
     pub(crate) fn state(&self) -> State {
         let clock = self.clock.clone();
         let info = Info {
@@ -69,11 +79,20 @@ impl Fixture {
             mep: Some("198.18.1.1:4353".parse().unwrap()),
             icmp_v4: Some("raw socket".to_owned()),
             icmp_v6: Some("not permitted".to_owned()),
-            certificate_expires: Some(UNIX_TIME + 300 * DAY),
+        };
+        let identity = || Identity {
+            expires: Some(UNIX_TIME + 300 * DAY),
+            loaded_age: Some(Duration::from_secs(900)),
+            reloads: 1,
+            error: Some((
+                "pki/fra-1.key: certificate and key don't fit together".to_owned(),
+                Duration::from_secs(30),
+            )),
         };
         State::new(self.shared.clone(), move || Timestamp::from_micros(clock.load(Ordering::Relaxed)))
             .with_wall_clock(|| UNIX_TIME)
             .with_info(info)
+            .with_identity(identity)
     }
 
     pub(crate) async fn serve(&self) -> Server {
@@ -173,8 +192,38 @@ fn up(peer: PeerStatus) -> PeerStatus {
         config_hash: Some(0x0123_4567_89ab_cdef),
         mismatches: vec!["rtt_tolerance".to_owned()],
         certificate_expires: Some(UNIX_TIME + 3 * DAY),
+        over: Some(Over::Quic),
+        links: vec![
+            link("fra/1", PeerState::Up, Duration::from_millis(200)),
+            link("sin/1", PeerState::Suspect, Duration::from_secs(6)),
+        ],
+        links_at: Some(at(998)),
+        relayed_rows_in: 7,
+        downs_by_reason: BTreeMap::from([("closed", 1)]),
+        transitions: [
+            transition(1, at(20), (PeerState::Connecting, PeerState::Up), "up", "session established"),
+            transition(3, at(480), (PeerState::Up, PeerState::Down), "closed", "connection closed: reset"),
+            transition(4, at(500), (PeerState::Down, PeerState::Up), "up", "session established"),
+        ]
+        .into(),
         ..peer
     }
+}
+
+/// What a peer says of a link of its own.
+pub(crate) fn link(peer: &str, state: PeerState, word_age: Duration) -> LinkStatus {
+    LinkStatus { peer: peer.parse().unwrap(), state, word_age: Some(word_age) }
+}
+
+/// A change of a peer's state.
+pub(crate) fn transition(
+    number: u64,
+    at: Timestamp,
+    (from, to): (PeerState, PeerState),
+    kind: &'static str,
+    reason: &str,
+) -> Transition {
+    Transition { number, at, from, to, reason: reason.to_owned(), kind }
 }
 
 fn down(peer: PeerStatus) -> PeerStatus {
@@ -188,6 +237,16 @@ fn down(peer: PeerStatus) -> PeerStatus {
         downs: 1,
         version: Some("0.1.0".to_owned()),
         certificate_expires: Some(UNIX_TIME + 90 * DAY),
+        relay: Some("ams/1".parse().unwrap()),
+        links: vec![link("fra/1", PeerState::Suspect, Duration::from_secs(5))],
+        links_at: Some(at(960)),
+        downs_by_reason: BTreeMap::from([("silent", 1)]),
+        transitions: [
+            transition(2, at(21), (PeerState::Connecting, PeerState::Up), "up", "session established"),
+            transition(5, at(965), (PeerState::Up, PeerState::Suspect), "suspect", "not heard for 5s"),
+            transition(6, at(970), (PeerState::Suspect, PeerState::Down), "silent", "not heard for 10s"),
+        ]
+        .into(),
         ..peer
     }
 }

@@ -4,7 +4,9 @@
 mod explain;
 mod fixture;
 mod http;
+mod matrix;
 mod metrics;
 mod node;
 mod routes;
 mod safety;
+mod stream;

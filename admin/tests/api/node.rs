@@ -119,7 +119,7 @@ async fn what_a_node_measures_and_checks_is_shown() {
 
     let status = server.json("/v1/status").await;
     assert_eq!((&status["ready"], &status["ldns"]), (&json!(true), &json!(1)));
-    assert_eq!(status["peers"], json!({ "up": 0, "down": 0, "connecting": 2 }));
+    assert_eq!(status["peers"], json!({ "up": 0, "suspect": 0, "down": 0, "connecting": 2 }));
     assert!(status["counters"]["probing"]["samples_ping"].as_u64().unwrap() >= 7);
     assert_eq!(status["counters"]["node"]["advertised"], 1);
 }

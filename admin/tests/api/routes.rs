@@ -60,6 +60,10 @@ async fn the_index_lists_every_route() {
     assert_eq!(index.headers["content-type"], "text/plain; charset=utf-8");
     assert_golden("index.txt", &index.body);
     for path in index.body.lines().skip(2).filter_map(|line| line.split(['?', ' ']).next()) {
+        if path == "/v1/peers/stream" {
+            // It has no end: see stream.rs.
+            continue;
+        }
         let path = path.replace("{ip}", "198.51.100.1");
         let arguments = if path == "/v1/explain" { "?name=www.gslb.test&ldns=192.0.2.1" } else { "" };
         assert_eq!(server.get(&format!("{path}{arguments}")).await.status, 200, "{path}");

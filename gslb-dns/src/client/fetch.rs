@@ -1,8 +1,10 @@
-//! One GET at a time, from a node's admin API.
+//! GETs, from a node's admin API.
 
+use super::events::Events;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::Uri;
+use hyper::body::Incoming;
+use hyper::{Request, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -56,23 +58,54 @@ impl Node {
         answer.unwrap_or(Err(FetchError::TimedOut { address: self.address }))
     }
 
+    /// The changes of peers' states as they happen, those after the event of this id if it is given.
+    pub(super) async fn events(&self, last: Option<&str>) -> Result<Events, FetchError> {
+        let opened = tokio::time::timeout(ANSWER, async {
+            let response = self.ask("/v1/peers/stream", last).await?;
+            if response.status().is_success() {
+                return Ok(Events::of(self.address, response.into_body()));
+            }
+            Err(self.refusal(response).await?)
+        });
+        opened.await.unwrap_or(Err(FetchError::TimedOut { address: self.address }))
+    }
+
     async fn exchange(&self, path: &str) -> Result<Bytes, FetchError> {
-        let address = self.address;
-        let broken = |reason: String| FetchError::Broken { address, reason };
-        let uri: Uri =
-            format!("http://{address}{path}").parse().map_err(|e| broken(format!("{path}: {e}")))?;
-        let response = self.client.get(uri).await.map_err(|error| {
-            let reason = innermost(&error);
-            if error.is_connect() { FetchError::Unreachable { address, reason } } else { broken(reason) }
-        })?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), LARGEST).collect().await;
-        let body = body.map_err(|error| broken(innermost(&*error)))?.to_bytes();
-        if status.is_success() {
-            return Ok(body);
+        let response = self.ask(path, None).await?;
+        if response.status().is_success() {
+            self.body(response).await
+        } else {
+            Err(self.refusal(response).await?)
         }
+    }
+
+    async fn ask(&self, path: &str, last_event: Option<&str>) -> Result<Response<Incoming>, FetchError> {
+        let address = self.address;
+        let mut request = Request::get(format!("http://{address}{path}"));
+        if let Some(id) = last_event {
+            request = request.header("Last-Event-ID", id);
+        }
+        let request = request.body(Empty::new()).map_err(|e| self.broken(format!("{path}: {e}")))?;
+        self.client.request(request).await.map_err(|error| {
+            let reason = innermost(&error);
+            if error.is_connect() { FetchError::Unreachable { address, reason } } else { self.broken(reason) }
+        })
+    }
+
+    async fn body(&self, response: Response<Incoming>) -> Result<Bytes, FetchError> {
+        let body = Limited::new(response.into_body(), LARGEST).collect().await;
+        Ok(body.map_err(|error| self.broken(innermost(&*error)))?.to_bytes())
+    }
+
+    async fn refusal(&self, response: Response<Incoming>) -> Result<FetchError, FetchError> {
+        let (address, status) = (self.address, response.status().as_u16());
+        let body = self.body(response).await?;
         let reason = serde_json::from_slice(&body).map(|Refusal { reason }| reason).unwrap_or_default();
-        Err(FetchError::Refused { address, status: status.as_u16(), reason: super::table::clean(&reason) })
+        Ok(FetchError::Refused { address, status, reason: super::table::clean(&reason) })
+    }
+
+    fn broken(&self, reason: String) -> FetchError {
+        FetchError::Broken { address: self.address, reason }
     }
 }
 

@@ -3,6 +3,7 @@
 //! It decides nothing: what is printed, and what is wrong with a node, is what the node says.
 
 mod domains;
+mod events;
 mod explain;
 mod fetch;
 mod ldns;
@@ -12,19 +13,13 @@ mod status;
 mod table;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use clap::{Subcommand, ValueEnum};
 use fetch::{FetchError, Node, escaped};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
-use std::time::Duration;
-
-/// Between two looks of `--watch`.
-const WATCH: Duration = Duration::from_secs(1);
-
-/// Moves the cursor home and clears the screen (ECMA-48).
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// The exit code for a node that is not well, and for what it does not know.
 const UNHEALTHY: u8 = 1;
@@ -39,15 +34,18 @@ pub(crate) enum Command {
     /// Show how a node is, and what is wrong with it.
     #[command(
         after_help = "Exit code: 0 if all is well; 1 if not: the node task is stuck, a peer has no session or other \
-                            settings, a service is down, a certificate expires within a week; 3 if the node can't be \
+                            settings, a service is down, a certificate expires within two weeks; 3 if the node can't be \
                             reached."
     )]
     Status,
     /// Show the other nodes of the group.
     Peers {
-        /// Show them anew every second, until Ctrl-C.
+        /// Show every change at once, and the last ones with their reasons, until Ctrl-C. With --json: a line for each.
         #[arg(long)]
         watch: bool,
+        /// Show who hears whom: what each node of the group says of its links.
+        #[arg(long)]
+        matrix: bool,
     },
     /// Show the RTT table, or what is known of one LDNS.
     Ldns {
@@ -119,10 +117,10 @@ async fn answer(
     let (question, node) = (Question::of(command), Node::at(address));
     match command {
         // Listened to from the beginning to the end, so that Ctrl-C counts while an answer is awaited, too.
-        Command::Peers { watch: true } => tokio::select! {
+        Command::Peers { watch: true, .. } => tokio::select! {
             biased;
             _ = tokio::signal::ctrl_c() => Ok(0),
-            failed = watch(&question, &node, format, out) => failed,
+            failed = watch::watch(&question, &node, format, out) => failed,
         },
         _ => once(&question, &node, format, out).await,
     }
@@ -181,7 +179,14 @@ impl Question {
     fn of(command: &Command) -> Self {
         match command {
             Command::Status => Question { path: "/v1/status".to_owned(), show: status::show },
-            Command::Peers { .. } => Question { path: "/v1/peers".to_owned(), show: peers::show },
+            Command::Peers { watch, matrix } => Question {
+                path: "/v1/peers".to_owned(),
+                show: match (matrix, watch) {
+                    (true, _) => peers::show_matrix,
+                    (false, true) => peers::show_changes,
+                    (false, false) => peers::show,
+                },
+            },
             Command::Services => Question { path: "/v1/services".to_owned(), show: services::show },
             Command::Domains => Question { path: "/v1/domains".to_owned(), show: domains::show },
             Command::Ldns { ip: Some(ip), site, .. } => Question {
@@ -226,23 +231,6 @@ async fn once(question: &Question, node: &Node, format: Format, out: &mut impl W
         Format::Json => print(out, &json_line(&body))?,
     }
     Ok(if shown.healthy { 0 } else { UNHEALTHY })
-}
-
-/// Prints again and again. A node that goes away is awaited; one that was never there is not.
-async fn watch(question: &Question, node: &Node, format: Format, out: &mut impl Write) -> Result<u8, Failed> {
-    once(question, node, format, out).await?;
-    let mut ticks = tokio::time::interval(WATCH);
-    loop {
-        ticks.tick().await;
-        let body = node.get(&question.path).await;
-        match (format, body) {
-            (Format::Table, Ok(body)) => print(out, &format!("{CLEAR}{}", (question.show)(&body)?.text))?,
-            (Format::Table, Err(error)) => print(out, &format!("{CLEAR}{error}\n"))?,
-            (Format::Json, Ok(body)) => print(out, &json_line(&body))?,
-            // Programs that read lines are not to find one that is no JSON.
-            (Format::Json, Err(error)) => writeln!(io::stderr(), "gslb-dns: {error}")?,
-        }
-    }
 }
 
 /// The API's own JSON, as one line.

@@ -27,7 +27,13 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
         ("listens", listen(&status.listen)),
         ("pings by", format!("IPv4 {}, IPv6 {}", icmp(&status.icmp_v4), icmp(&status.icmp_v6))),
         ("certificate", or_dash(status.certificate.expires_in_s, expiry)),
-        ("peers", format!("{} up, {} down, {} connecting", peers.up, peers.down, peers.connecting)),
+        (
+            "peers",
+            format!(
+                "{} up, {} suspect, {} down, {} connecting",
+                peers.up, peers.suspect, peers.down, peers.connecting
+            ),
+        ),
         (
             "services",
             format!(

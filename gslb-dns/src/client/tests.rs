@@ -6,6 +6,7 @@ use gslb_core::{Birth, Node as Machine, Shared};
 use gslb_types::Timestamp;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The API's golden file of this name.
@@ -29,6 +30,8 @@ fn assert_shown(name: &str, shown: &Shown) {
 fn tables_show_what_the_api_says() {
     assert_shown("status.txt", &status::show(api!("status.json")).unwrap());
     assert_shown("peers.txt", &peers::show(api!("peers.json")).unwrap());
+    assert_shown("peers_watch.txt", &peers::show_changes(api!("peers.json")).unwrap());
+    assert_shown("peers_matrix.txt", &peers::show_matrix(api!("peers.json")).unwrap());
     assert_shown("services.txt", &services::show(api!("services.json")).unwrap());
     assert_shown("domains.txt", &domains::show(api!("domains.json")).unwrap());
     assert_shown("ldns.txt", &ldns::show_page(api!("ldns.json")).unwrap());
@@ -93,6 +96,7 @@ fn a_command_asks_for_one_path() {
     for (line, path) in [
         ("status", "/v1/status"),
         ("peers --watch", "/v1/peers"),
+        ("peers --matrix", "/v1/peers"),
         ("ldns", "/v1/ldns?limit=100"),
         (
             "ldns --limit 5 --after 2001:db8::1 --site fra",
@@ -187,7 +191,7 @@ async fn what_the_node_refuses_is_usage_and_what_it_does_not_know_is_not() {
 #[tokio::test]
 async fn a_node_that_is_not_there_is_said_with_its_address() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let (done, text) = printed(Command::Peers { watch: true }, free, Format::Table).await;
+    let (done, text) = printed(Command::Peers { watch: true, matrix: false }, free, Format::Table).await;
     let failed = done.unwrap_err();
     assert_eq!((failed.code(), text.as_str()), (UNREACHABLE, ""));
     assert!(
