@@ -140,7 +140,7 @@ const TABLE: &[Rule] = &[
     Rule {
         name: "bench",
         level: 5,
-        may_use: &["gslb-types", "lb-core", "probes-core", "mep-core", "config", "gslb-core"],
+        may_use: &["gslb-types", "lb-core", "probes-core", "mep-core", "config", "gslb-core", "mep-io"],
         kind: Kind::Proof,
     },
     Rule { name: "repo-tests", level: 5, may_use: &[], kind: Kind::Proof },
