@@ -5,7 +5,11 @@
 mod convergence;
 mod handshake;
 mod hostile;
+mod links;
 mod liveness;
 mod net;
 mod refusals;
+mod relays;
+mod strange_relays;
+mod suspect;
 mod sync;

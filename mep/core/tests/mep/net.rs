@@ -1,13 +1,17 @@
-//! A few nodes in one thread: virtual time, latency, bandwidth, cuts. A stand-in for carrier and node, both as they are
-//! meant to behave: frames are never lost or reordered, a cut holds them back, and a queue has the size a carrier promises.
+//! A few nodes in one thread: virtual time, latency, bandwidth, cuts of one or both directions, of QUIC alone. A stand-in for
+//! carrier and node, both as they are meant to behave: frames are never lost or reordered, a cut holds them back, and a queue
+//! has the size a carrier promises. A node takes a relay's word for that of the site.
 
 use bytes::Bytes;
-use gslb_types::{Ldns, LdnsMasks, NodeId, ProbeKind, Reach, Rtt, SiteName, Timestamp, Transport};
+use gslb_types::{
+    Ldns, LdnsMasks, NodeId, ProbeKind, Reach, Rtt, ServiceName, SiteName, Timestamp, Transport,
+};
 use mep_core::carrier::{
     CarrierCommand, CarrierEvent, ConnId, MAX_FRAME, MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_FRAMES, Over,
 };
 use mep_core::{
-    KnownLdns, Mep, Output, PeerSettings, PeerState, PeerStatus, ServiceMetric, Settings, Values,
+    KnownLdns, KnownSession, Mep, Output, PeerSettings, PeerState, PeerStatus, ServiceMetric, SessionKey,
+    Settings, Values,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -69,7 +73,9 @@ pub(crate) fn place_address(n: usize) -> SocketAddr {
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) entries: BTreeMap<Ldns, Entry>,
-    pub(crate) columns: BTreeMap<(SiteName, Ldns), (Reach, Duration)>,
+    /// What other sites say, and when that was true as far as the node was told with it.
+    pub(crate) columns: BTreeMap<(SiteName, Ldns), (Reach, Timestamp)>,
+    pub(crate) sessions: BTreeMap<SessionKey, (ServiceName, Timestamp)>,
 }
 
 pub(crate) struct Entry {
@@ -79,7 +85,8 @@ pub(crate) struct Entry {
     confirmed: Timestamp,
 }
 
-struct View<'a>(&'a Table, Timestamp);
+/// The table, the time, and when each site was last heard directly.
+struct View<'a>(&'a Table, Timestamp, BTreeMap<SiteName, Timestamp>);
 
 impl View<'_> {
     fn of(&self, ldns: Ldns, entry: &Entry) -> KnownLdns {
@@ -104,6 +111,30 @@ impl Values for View<'_> {
         let start = after.map_or(Unbounded, Excluded);
         self.0.entries.range((start, Unbounded)).take(limit).map(|(l, e)| self.of(*l, e)).collect()
     }
+
+    fn column(&self, site: &SiteName, ldns: Ldns) -> Option<KnownLdns> {
+        let known = self.known(ldns)?;
+        let (reach, told) = *self.0.columns.get(&(site.clone(), ldns)).unwrap_or(&(Reach::Pending, self.1));
+        let last_true = self.2.get(site).map_or(told, |heard| told.max(*heard));
+        Some(KnownLdns { reach, age: self.1.since(last_true), ..known })
+    }
+
+    fn column_after(&self, site: &SiteName, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
+        let entries = self.known_after(after, limit).into_iter();
+        entries.filter_map(|known| self.column(site, known.ldns)).collect()
+    }
+
+    fn session(&self, key: &SessionKey) -> Option<KnownSession> {
+        let (service, used) = self.0.sessions.get(key)?;
+        Some(KnownSession { key: *key, service: service.clone(), idle: self.1.since(*used) })
+    }
+
+    fn sessions_after(&self, after: Option<&SessionKey>, limit: usize) -> Vec<KnownSession> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let start = after.map_or(Unbounded, Excluded);
+        let keys = self.0.sessions.range((start, Unbounded)).take(limit).map(|(key, _)| key);
+        keys.filter_map(|key| self.session(key)).collect()
+    }
 }
 
 pub(crate) struct Host {
@@ -119,6 +150,7 @@ pub(crate) struct Host {
 }
 
 struct Wire {
+    over: Over,
     ends: [(usize, ConnId); 2],
     /// Frames under way in each direction: bytes and number.
     load: [(usize, usize); 2],
@@ -133,8 +165,12 @@ pub(crate) struct Net {
     pub(crate) latency: Duration,
     /// Bytes a second on every wire; no limit if `None`.
     pub(crate) bandwidth: Option<u64>,
+    /// Likewise from one node to another.
+    pub(crate) slow: BTreeMap<(usize, usize), u64>,
     /// Directions in which nothing passes.
     pub(crate) cuts: BTreeSet<(usize, usize)>,
+    /// Likewise, of QUIC alone.
+    pub(crate) quic_cuts: BTreeSet<(usize, usize)>,
     wires: Vec<Wire>,
     by_conn: BTreeMap<(usize, ConnId), usize>,
     events: BTreeMap<(Timestamp, u64), Pending>,
@@ -156,7 +192,9 @@ impl Net {
             hosts: Vec::new(),
             latency: ms(10),
             bandwidth: None,
+            slow: BTreeMap::new(),
             cuts: BTreeSet::new(),
+            quic_cuts: BTreeSet::new(),
             wires: Vec::new(),
             by_conn: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -270,6 +308,32 @@ impl Net {
         self.turn(host);
     }
 
+    /// A client of the n-th address uses its persistence session at a node.
+    pub(crate) fn use_session(&mut self, host: usize, n: u32, service: &str) {
+        let now = self.local(host);
+        let key = SessionKey::new(1, address(n), 32);
+        self.hosts[host].table.sessions.insert(key, (ServiceName::new(service).unwrap(), now));
+        self.mep(host).note_session(now, key);
+        self.turn(host);
+    }
+
+    pub(crate) fn ask_snapshot(&mut self, host: usize, of: usize) -> bool {
+        let (now, peer) = (self.local(host), self.hosts[of].id.clone());
+        let asked = self.mep(host).ask_snapshot(now, &peer);
+        self.turn(host);
+        asked
+    }
+
+    /// The pair can't reach each other any longer.
+    pub(crate) fn part(&mut self, a: usize, b: usize) {
+        self.cuts.extend([(a, b), (b, a)]);
+    }
+
+    /// Whether the whole mesh stands.
+    pub(crate) fn is_meshed(&self) -> bool {
+        (0..self.hosts.len()).all(|a| (0..a).all(|b| self.is_up(a, b)))
+    }
+
     pub(crate) fn column(&self, host: usize, of: usize, n: u32) -> Option<Reach> {
         let site = self.hosts[of].id.site.clone();
         self.hosts[host].table.columns.get(&(site, ldns(n))).map(|(reach, _)| *reach)
@@ -306,6 +370,7 @@ impl Net {
 
     pub(crate) fn heal(&mut self) {
         self.cuts.clear();
+        self.quic_cuts.clear();
         for wire in 0..self.wires.len() {
             for direction in 0..2 {
                 for event in std::mem::take(&mut self.wires[wire].held[direction]) {
@@ -374,7 +439,7 @@ impl Net {
     }
 
     fn knock(&mut self, from: usize, to: usize, over: Over) {
-        let cut = self.cuts.contains(&(from, to)) || self.cuts.contains(&(to, from));
+        let cut = self.is_cut(from, to, over) || self.is_cut(to, from, over);
         if cut || self.hosts[to].mep.is_none() {
             let reason = "timed out".to_owned();
             let failed = CarrierEvent::DialFailed { peer: self.hosts[to].id.clone(), over, reason };
@@ -384,6 +449,7 @@ impl Net {
         let conns = [ConnId(self.next * 2), ConnId(self.next * 2 + 1)];
         let wire = self.wires.len();
         self.wires.push(Wire {
+            over,
             ends: [(from, conns[0]), (to, conns[1])],
             load: [(0, 0); 2],
             busy: [Timestamp::ZERO; 2],
@@ -406,6 +472,11 @@ impl Net {
         self.later(latency * 2, Pending::Report(to, at_other));
     }
 
+    fn is_cut(&self, from: usize, to: usize, over: Over) -> bool {
+        let quic = over == Over::Quic && self.quic_cuts.contains(&(from, to));
+        quic || self.cuts.contains(&(from, to))
+    }
+
     fn later(&mut self, after: Duration, pending: Pending) {
         self.next += 1;
         self.events.insert((self.now + after, self.next), pending);
@@ -415,7 +486,12 @@ impl Net {
         let now = self.local(n);
         let host = &mut self.hosts[n];
         let Some(mep) = host.mep.as_mut() else { return };
-        mep.handle_timeout(now, &View(&host.table, now));
+        let mut heard: BTreeMap<SiteName, Timestamp> = BTreeMap::new();
+        for peer in mep.peers().filter(|peer| peer.state.has_session()) {
+            let last = heard.entry(peer.peer.site.clone()).or_default();
+            *last = peer.last_word.map_or(*last, |word| word.max(*last));
+        }
+        mep.handle_timeout(now, &View(&host.table, now, heard));
         let mut outputs: Vec<Output> = std::iter::from_fn(|| mep.poll_output()).collect();
         assert!(mep.poll_timeout().is_none_or(|at| at > now), "a deadline in the past");
         for output in outputs.drain(..) {
@@ -442,7 +518,17 @@ impl Net {
             }
             Output::Rtts { site, rows, .. } => {
                 for row in rows.iter().filter(|row| host.table.entries.contains_key(&row.ldns)) {
-                    host.table.columns.insert((site.clone(), row.ldns), (row.reach, row.age));
+                    host.table.columns.insert((site.clone(), row.ldns), (row.reach, now.before(row.age)));
+                }
+            }
+            Output::Sessions { sessions, .. } => {
+                for session in sessions {
+                    let used = now.before(session.idle);
+                    let place = host.table.sessions.entry(session.key);
+                    let known = place.or_insert((session.service.clone(), used));
+                    if used > known.1 {
+                        *known = (session.service.clone(), used);
+                    }
                 }
             }
             _ => {}
@@ -491,14 +577,15 @@ impl Net {
 
     fn arrive(&mut self, wire: usize, direction: usize, event: CarrierEvent) {
         let (from, to) = (self.wires[wire].ends[direction].0, self.wires[wire].ends[1 - direction].0);
-        if self.cuts.contains(&(from, to)) {
+        if self.is_cut(from, to, self.wires[wire].over) {
             return self.wires[wire].held[direction].push(event);
         }
         let bytes = match &event {
             CarrierEvent::Received { frame, .. } => frame.len() as u64,
             _ => 0,
         };
-        let time = self.bandwidth.map_or(Duration::ZERO, |b| Duration::from_micros(bytes * 1_000_000 / b));
+        let bandwidth = self.slow.get(&(from, to)).copied().or(self.bandwidth);
+        let time = bandwidth.map_or(Duration::ZERO, |b| Duration::from_micros(bytes * 1_000_000 / b));
         let busy = self.wires[wire].busy[direction].max(self.now) + time;
         self.wires[wire].busy[direction] = busy;
         self.next += 1;

@@ -7,6 +7,7 @@ use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, Over};
 use mep_core::proto::{self, frame::Body};
 use mep_core::{DownReason, KnownLdns, Mep, Output, PeerState, Values};
 use prost::Message;
+use std::time::Duration;
 
 /// Nothing to tell.
 pub(crate) struct Nothing;
@@ -31,18 +32,42 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new() -> Self {
+        Scene::among(&["fra/1", "par/1"])
+    }
+
+    /// A scene in which the group has more nodes than the two; fra/1 comes first.
+    pub(crate) fn among(nodes: &[&str]) -> Self {
         let now = Timestamp::from_micros(5_000_000);
-        let mep = Mep::new(now, node("par/1"), 7, settings(&["fra/1", "par/1"]), 1);
+        let mep = Mep::new(now, node("par/1"), 7, settings(nodes), 1);
         Scene { now, mep, conn: ConnId(1), seq: 0 }
     }
 
     /// A scene in which the session stands and nothing is unsaid.
     pub(crate) fn up() -> Self {
-        let mut scene = Scene::new();
-        scene.connect("fra/1");
-        let outputs = scene.say(Body::Hello(hello()));
+        Scene::new().with(hello())
+    }
+
+    /// The scene in which a session stands after this hello.
+    pub(crate) fn with(mut self, hello: proto::Hello) -> Self {
+        self.connect("fra/1");
+        let outputs = self.say(Body::Hello(hello));
         assert!(outputs.contains(&Output::PeerUp { peer: node("fra/1") }));
-        scene
+        self
+    }
+
+    /// Lets time pass, with a word of fra/1 now and then; what came of it.
+    pub(crate) fn wait(&mut self, span: Duration) -> Vec<Output> {
+        let end = self.now + span;
+        let mut outputs = Vec::new();
+        while let Some(at) = self.mep.poll_timeout().filter(|at| *at <= end) {
+            self.now = at.min(self.now + secs(1));
+            outputs.extend(self.turn());
+            if self.status().last_word.is_some_and(|word| self.now.since(word) >= secs(1)) {
+                outputs.extend(self.say(Body::Keepalive(proto::Keepalive {})));
+            }
+        }
+        self.now = end;
+        outputs
     }
 
     pub(crate) fn connect(&mut self, certificate: &str) -> Vec<Output> {
