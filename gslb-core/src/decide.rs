@@ -197,7 +197,7 @@ impl Deciding<'_> {
     }
 
     fn all_down(&self, steps: &mut Decision) -> Result<Eligible, Verdict> {
-        let any = |eligible| self.candidates().any(|c| self.admits(eligible, c.1));
+        let any = |eligible| self.candidates().any(|candidate| self.admits(eligible, candidate));
         match self.policy.all_down {
             AllDown::LastGood if any(Eligible::LastGood) => Ok(Eligible::LastGood),
             AllDown::All | AllDown::LastGood if any(Eligible::NotDisabled) => Ok(Eligible::NotDisabled),
@@ -214,19 +214,21 @@ impl Deciding<'_> {
         }
     }
 
-    fn admits(&self, eligible: Eligible, service: usize) -> bool {
+    fn admits(&self, eligible: Eligible, (position, service): (usize, usize)) -> bool {
+        let was_good =
+            || self.published.last_good.get(self.index).and_then(|good| good.get(position)) == Some(&true);
         let Some(view) = self.published.services.get(service) else { return false };
         match eligible {
             Eligible::Up => view.state == ServiceState::Up,
             Eligible::Learning => view.state == ServiceState::Learning,
             Eligible::NotDisabled => view.state != ServiceState::Disabled,
-            Eligible::LastGood => view.last_good && view.state != ServiceState::Disabled,
+            Eligible::LastGood => was_good() && view.state != ServiceState::Disabled,
         }
     }
 
     /// Adds the eligible services of the family.
     fn add_eligible(&self, eligible: Eligible, contenders: &mut Contenders) {
-        for (position, service) in self.candidates().filter(|(_, service)| self.admits(eligible, *service)) {
+        for (position, service) in self.candidates().filter(|candidate| self.admits(eligible, *candidate)) {
             if let Some(view) = self.published.services.get(service)
                 && let Some(config) = self.published.config.services.get(service)
                 && let Some(binding) = self.policy.bindings.get(position)

@@ -1,18 +1,21 @@
 //! One whole node without sockets or clocks: RTT table, health, decide, answer. Pure.
 
+mod cell;
 mod counters;
 pub mod decide;
 pub mod dns;
 pub mod node;
+pub mod persistence;
 mod published;
 mod table;
 
+pub use cell::{Cell, Confirmed, Told};
 pub use counters::{DnsCounters, DnsCounts};
 pub use decide::{Client, Decision, Family, Reason, Turn, decide};
 pub use node::{Birth, Input, Node, NodeStats, Output};
-pub use published::{MonitorView, Published, ServiceView, Shared, SiteView, Turns, VserverTurns};
-pub use table::{Cell, Confirmed, Row, RttTable};
+pub use published::{Judge, MonitorView, Published, ServiceView, Shared, SiteView, Turns, VserverTurns};
+pub use table::{Row, RttTable};
 // What the fields of `Published` are made of, for readers that name none of the machines.
 pub use mep_core::carrier::Over;
-pub use mep_core::{LinkStatus, PeerState, PeerStatus, Strangers, Transition};
+pub use mep_core::{KnownSession, LinkStatus, PeerState, PeerStatus, SessionKey, Strangers, Transition};
 pub use probes_core::{ProberStats, monitors::MonitorStats};

@@ -3,13 +3,14 @@
 //! `Published` is small and replaced whole; the RTT table is big and changed in place. The node task writes both, everybody
 //! else only reads; the turns and the counters are atomics that the DNS threads themselves move.
 
+use crate::cell::Confirmed;
 use crate::counters::DnsCounters;
 use crate::dns::Zones;
 use crate::node::NodeStats;
-use crate::table::{Confirmed, RttTable};
+use crate::table::RttTable;
 use arc_swap::ArcSwap;
 use config::Config;
-use gslb_types::{Rtt, ServiceState, Timestamp};
+use gslb_types::{NodeId, Rtt, ServiceState, Timestamp};
 use mep_core::{PeerStatus, Strangers};
 use probes_core::monitors::MonitorStats;
 use probes_core::{ProberStats, prober};
@@ -43,6 +44,13 @@ pub struct Published {
     pub monitoring: MonitorStats,
     /// What the node itself counted.
     pub node: NodeStats,
+    /// The nodes of this site that share out its LDNS, this one among them; how many are this one's is in `probing`.
+    pub sharing: Vec<NodeId>,
+    /// By virtual server and position in its bindings: whether the service was up the last time one of its family was (for
+    /// `all_down = "last_good"`).
+    pub last_good: Vec<Vec<bool>>,
+    /// Persistence sessions kept.
+    pub persistence: usize,
 }
 
 /// A service as this node judges it.
@@ -56,12 +64,47 @@ pub struct ServiceView {
     pub since: Timestamp,
     /// Why, in words for an operator.
     pub reason: String,
-    /// Whether it was up the last time any service of its virtual servers was (for `all_down = "last_good"`).
+    /// Who decided that.
+    pub judge: Judge,
+    /// What the monitors say that this node itself runs; `None` if none do.
+    pub own: Option<ServiceState>,
+    /// Whether a virtual server holds it for one of those that were up last (see [`Published::last_good`]).
     pub last_good: bool,
     /// Mean response time of its monitors; `None` until measured.
     pub response_time: Option<Rtt>,
     /// Its monitors, for services of this site.
     pub monitors: Vec<MonitorView>,
+}
+
+/// Who decides about the state of a service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Judge {
+    /// It is disabled.
+    Configuration,
+    /// It is of this site and has no monitor.
+    NoMonitor,
+    /// It is of this site, and this node's monitors decide.
+    OwnMonitors,
+    /// The nodes of its site say so, to this node or to a relay.
+    SiteWord,
+    /// It is of another site, and this node's monitors decide all the same: `trigger_monitor` says when.
+    RemoteMonitors,
+    /// Its site is silent, and no monitor here watches it.
+    Silence,
+}
+
+impl Judge {
+    /// The word for it in API and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Judge::Configuration => "configuration",
+            Judge::NoMonitor => "no_monitor",
+            Judge::OwnMonitors => "own_monitors",
+            Judge::SiteWord => "site_word",
+            Judge::RemoteMonitors => "remote_monitors",
+            Judge::Silence => "silence",
+        }
+    }
 }
 
 /// A monitor bound to a service.
@@ -78,12 +121,24 @@ pub struct MonitorView {
 }
 
 /// A site as this node sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteView {
     /// Whether it is this node's own site, or a session with one of its nodes stands.
     pub connected: bool,
-    /// What confirms the site's values; `None` for the own site, whose values confirm themselves, and before the first word.
+    /// What confirms the site's values; `None` before the first word. Of the own site: what confirms those that its other
+    /// nodes measured, `None` if there are none.
     pub confirmed: Option<Confirmed>,
+    /// The node whose rows are written into its column.
+    pub speaker: Option<NodeId>,
+    /// Who relays it while none of its nodes is heard.
+    pub relayed_via: Option<NodeId>,
+    /// Since when nobody hears it.
+    pub silent_since: Option<Timestamp>,
+    /// When its silence took its services down, or put them before the monitors here, while it still does.
+    pub taken_down: Option<Timestamp>,
+    /// It is heard again, and until then its services are judged as if it were not: an answer changes once in this time at
+    /// most.
+    pub held_until: Option<Timestamp>,
 }
 
 /// Everything the DNS threads and the admin API hold of the node.

@@ -3,71 +3,11 @@
 //! One writer (the node task), many readers (the DNS threads). Only site S's word writes column S, so nothing is ever
 //! merged. A reader holds a shard's lock for the copy of one row and no longer.
 
+use crate::cell::{Cell, seconds};
 use dashmap::DashMap;
 use foldhash::fast::FixedState;
-use gslb_types::{Ldns, ProbeKind, Reach, Rtt, SiteIndex, Timestamp};
+use gslb_types::{Ldns, SiteIndex, Timestamp};
 use smallvec::SmallVec;
-use std::time::Duration;
-
-const PENDING: u32 = 0;
-const UNREACHABLE: u32 = u32::MAX;
-
-/// What one site advertises of its way to one LDNS: eight bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cell {
-    /// Microseconds, or one of the two marks above.
-    reach: u32,
-    /// Low 30 bits: seconds since start of the last confirmation. High 2 bits: kind of probe + 1, 0 for none.
-    stamp: u32,
-}
-
-impl Cell {
-    /// A cell with this value, confirmed at this time.
-    pub fn new(reach: Reach, kind: Option<ProbeKind>, confirmed: Timestamp) -> Self {
-        let reach = match reach {
-            Reach::Pending => PENDING,
-            Reach::Known(rtt) => rtt.as_micros(),
-            Reach::Unreachable => UNREACHABLE,
-        };
-        let kind = match kind {
-            None => 0,
-            Some(ProbeKind::Ping) => 1,
-            Some(ProbeKind::DnsUdp) => 2,
-            Some(ProbeKind::DnsTcp) => 3,
-        };
-        Cell { reach, stamp: seconds(confirmed) | kind << 30 }
-    }
-
-    /// What is known, whatever its age.
-    pub fn reach(self) -> Reach {
-        match self.reach {
-            PENDING => Reach::Pending,
-            UNREACHABLE => Reach::Unreachable,
-            micros => Reach::Known(Rtt::from_micros(micros)),
-        }
-    }
-
-    /// The kind of probe that measured it.
-    pub fn kind(self) -> Option<ProbeKind> {
-        match self.stamp >> 30 {
-            1 => Some(ProbeKind::Ping),
-            2 => Some(ProbeKind::DnsUdp),
-            3 => Some(ProbeKind::DnsTcp),
-            _ => None,
-        }
-    }
-
-    /// When its site last said so; whole seconds.
-    pub fn confirmed(self) -> Timestamp {
-        Timestamp::from_micros(u64::from(self.stamp & SECONDS) * 1_000_000)
-    }
-}
-
-const SECONDS: u32 = (1 << 30) - 1;
-
-fn seconds(t: Timestamp) -> u32 {
-    u32::try_from(t.as_secs()).unwrap_or(SECONDS).min(SECONDS)
-}
 
 /// All that is known of one LDNS.
 #[derive(Clone, Default)]
@@ -194,39 +134,10 @@ impl RttTable {
     }
 }
 
-/// How old a value may be and still count, and since when a site's silence about it means "unchanged".
-///
-/// A site does not repeat a value that stays within the tolerance; every word it says in the session that delivered the
-/// value confirms it. A value from an earlier session (of a restarted peer, say) is confirmed by nothing and ages out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Confirmed {
-    /// Start of the session; values confirmed before it are on their own.
-    pub since: Timestamp,
-    /// The last word in it.
-    pub last_word: Timestamp,
-}
-
-impl Cell {
-    /// When the value was last true, as far as this node can tell.
-    pub fn last_true(self, confirmed: Option<Confirmed>) -> Timestamp {
-        match confirmed {
-            // Stamps are whole seconds: a value of the session's first second must not fall before it.
-            Some(c) if self.confirmed() + Duration::from_secs(1) > c.since => {
-                c.last_word.max(self.confirmed())
-            }
-            Some(_) | None => self.confirmed(),
-        }
-    }
-
-    /// What counts at `now`: a value older than `max_age` is pending again (faults I-46).
-    pub fn current(self, now: Timestamp, max_age: Duration, confirmed: Option<Confirmed>) -> Reach {
-        if now.since(self.last_true(confirmed)) > max_age { Reach::Pending } else { self.reach() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gslb_types::{Reach, Rtt};
 
     fn at(s: u64) -> Timestamp {
         Timestamp::from_micros(s * 1_000_000)
@@ -238,37 +149,6 @@ mod tests {
 
     fn ldns(n: u8) -> Ldns {
         Ldns::exact([192, 0, 2, n].into())
-    }
-
-    #[test]
-    fn a_cell_keeps_value_kind_and_second() {
-        for reach in
-            [Reach::Pending, Reach::Unreachable, known(27), Reach::Known(Rtt::MIN), Reach::Known(Rtt::MAX)]
-        {
-            for kind in [None, Some(ProbeKind::Ping), Some(ProbeKind::DnsUdp), Some(ProbeKind::DnsTcp)] {
-                let cell = Cell::new(reach, kind, at(77));
-                assert_eq!((cell.reach(), cell.kind(), cell.confirmed()), (reach, kind, at(77)));
-            }
-        }
-        assert_eq!(size_of::<Cell>(), 8);
-    }
-
-    #[test]
-    fn a_value_is_pending_once_it_is_older_than_the_maximum() {
-        let cell = Cell::new(known(27), None, at(100));
-        let max = Duration::from_secs(60);
-        assert_eq!(cell.current(at(160), max, None), known(27));
-        assert_eq!(cell.current(at(161), max, None), Reach::Pending);
-    }
-
-    #[test]
-    fn words_of_the_session_that_delivered_a_value_confirm_it() {
-        let cell = Cell::new(known(27), None, at(100));
-        let max = Duration::from_secs(60);
-        let same = Confirmed { since: at(90), last_word: at(500) };
-        let later = Confirmed { since: at(110), last_word: at(500) };
-        assert_eq!(cell.current(at(510), max, Some(same)), known(27));
-        assert_eq!(cell.current(at(510), max, Some(later)), Reach::Pending);
     }
 
     /// The age of a query that a peer speaks of is the query's, not that of the row (behaviour 3: last-seen ages travel).

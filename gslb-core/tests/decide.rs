@@ -231,7 +231,7 @@ fn a_value_older_than_the_maximum_age_does_not_compete() {
     assert_eq!(b.verdict(), Verdict::Service(1));
     b.now = at(161);
     assert!(b.decide().reasons.contains(&Reason::NoRtt));
-    b.published.sites[1].confirmed = Some(Confirmed { since: at(50), last_word: at(150) });
+    b.published.sites[1].confirmed = Some(Confirmed::new(at(50), at(150)));
     assert_eq!(b.verdict(), Verdict::Service(1), "its session goes on and confirms it");
 }
 
@@ -302,10 +302,9 @@ fn all_down_can_be_empty_or_a_backup_address_of_the_family() {
 fn all_down_can_be_who_was_up_last() {
     let mut b =
         Bench::plain("all_down = \"last_good\"").row(0, [ms(30), ms(12), ms(200)]).states([Down, Down, Down]);
-    b.published.services.iter_mut().for_each(|s| s.last_good = false);
+    b.published.last_good[0].fill(false);
     assert_eq!(b.verdict(), Verdict::Service(1), "nobody ever was: as if all were up");
-    b.published.services[0].last_good = true;
-    b.published.services[2].last_good = true;
+    b.published.last_good[0] = vec![true, false, true];
     assert_eq!(b.verdict(), Verdict::Service(0));
 }
 

@@ -108,7 +108,7 @@ fn fill(published: &mut Published) {
         let view = &mut published.sites[site];
         view.connected = site == 1;
         let last_word = if site == 1 { at(999) } else { at(960) };
-        view.confirmed = Some(Confirmed { since: at(500), last_word });
+        view.confirmed = Some(Confirmed::new(at(500), last_word));
     }
     let [ams, sin] = [0, 1].map(|peer| published.peers[peer].clone());
     published.peers = vec![up(ams), down(sin)];

@@ -7,7 +7,7 @@ use super::zones::{Gslb, Node, NodeId, Zone, Zones};
 use config::{Config, Domain, ZoneRecord};
 use foldhash::fast::FixedState;
 use hickory_proto::rr::Name;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Builds the index. Equal arguments make equal indices: nodes are numbered in the order of the configuration.
 pub(super) fn build(config: &Config, seed: u64) -> Zones {
@@ -56,9 +56,16 @@ fn lower(name: &Name) -> Vec<u8> {
     wire(name).to_ascii_lowercase()
 }
 
-/// RRsets under way: TTL and RDATA of each, by type. None of them twice: the configuration's zones hold sets (RFC 2181
-/// section 5.5), and the records of one node are of one zone.
-type Records<'a> = BTreeMap<u16, (u32, Vec<&'a [u8]>)>;
+/// RRsets under way, by type.
+type Records<'a> = BTreeMap<u16, SetUnderWay<'a>>;
+
+/// TTL and RDATA.
+struct SetUnderWay<'a> {
+    ttl: u32,
+    rdatas: Vec<&'a [u8]>,
+    /// The same, to find one among very many.
+    known: BTreeSet<&'a [u8]>,
+}
 
 struct Builder<'a> {
     index: Zones,
@@ -81,8 +88,12 @@ impl<'a> Builder<'a> {
             // A deeper zone of ours has the word about this name; what this one says of it would never be asked.
             return;
         };
-        let (_, rdatas) = self.records[node].entry(record.rtype).or_insert((record.ttl, Vec::new()));
-        rdatas.push(&record.rdata);
+        let new = || SetUnderWay { ttl: record.ttl, rdatas: Vec::new(), known: BTreeSet::new() };
+        let set = self.records[node].entry(record.rtype).or_insert_with(new);
+        // An RRset is a set (RFC 2181 section 5.5).
+        if set.known.insert(&record.rdata) {
+            set.rdatas.push(&record.rdata);
+        }
     }
 
     fn domain(&mut self, config: &Config, index: usize, domain: &Domain) {
@@ -151,7 +162,7 @@ impl<'a> Builder<'a> {
     fn finish(mut self) -> Zones {
         for (node, records) in self.index.nodes.iter_mut().zip(&self.records) {
             let sets = records.iter();
-            node.sets = sets.map(|(t, (ttl, rdatas))| RrSet::new(*t, *ttl, rdatas.iter().copied())).collect();
+            node.sets = sets.map(|(t, set)| RrSet::new(*t, set.ttl, set.rdatas.iter().copied())).collect();
         }
         let names: Vec<(Box<[u8]>, NodeId)> =
             self.index.by_name.iter().map(|(name, id)| (name.clone(), *id)).collect();
@@ -192,13 +203,13 @@ impl<'a> Builder<'a> {
     }
 
     fn link_soa(&mut self, apex: NodeId) {
-        let Some((ttl, rdatas)) = self.records[apex].get(&SOA) else { return };
-        let soa = RrSet::new(SOA, *ttl, rdatas.iter().copied().take(1));
+        let Some(set) = self.records[apex].get(&SOA) else { return };
+        let soa = RrSet::new(SOA, set.ttl, set.rdatas.iter().copied().take(1));
         // MINIMUM is the last field.
         let minimum = soa.first().and_then(|rdata| rdata.last_chunk()).map_or(0, |m| u32::from_be_bytes(*m));
         let zone = self.index.nodes[apex].zone;
         let zone = &mut self.index.zones[zone];
-        zone.negative_ttl = minimum.min(*ttl);
+        zone.negative_ttl = minimum.min(set.ttl);
         zone.soa = Some(soa);
     }
 }

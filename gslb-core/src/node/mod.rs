@@ -6,25 +6,31 @@
 //! ```text
 //! Sighting ─> Prober ─Send─────────────────────────────────────────────> Output::Probe
 //! Probe reply ─> Prober ─Sample─> OwnColumn ─beyond tolerance─> Mep ───> Output::Carrier
-//! Carrier event ─> Mep ─Rtts─> other columns; ─Sightings─> Prober; ─Metrics─> Health
+//! Carrier event ─> Mep ─Rtts─> other columns, or OwnColumn if a neighbour says so; ─Sightings─> Prober; ─Metrics─> Health
 //! Check reply ─> Monitors ─Verdict─> Health ─> Published;  ─> Mep
 //! ```
 
+mod exchange;
 mod health;
+mod missing;
+mod neighbours;
 mod own_column;
 mod publish;
 mod resume;
 mod settings;
 mod sites;
+mod told;
 
+use crate::persistence::{IDLE_TIMEOUT, Persistence};
 use crate::published::Shared;
-use crate::table::Cell;
 use config::Config;
-use gslb_types::{Ldns, NodeId, Reach, SiteIndex, SiteName, Timestamp};
+use gslb_types::{Ldns, ServiceName, SiteIndex, SiteName, Timestamp};
 pub use health::Change;
 use health::Health;
 use mep_core::carrier::{CarrierCommand, CarrierEvent};
-use mep_core::{DownReason, KnownLdns, Mep, RttRow, ServiceMetric, Values};
+use mep_core::{KnownSession, Mep, ServiceMetric, SessionKey};
+use missing::Looks;
+use neighbours::Neighbours;
 use own_column::{Advertised, OwnColumn};
 use probes_core::prober::{Origin, Sighting};
 use probes_core::wire::{CheckReply, CheckRequest, ProbeReply, ProbeRequest};
@@ -39,10 +45,6 @@ use std::time::Duration;
 
 /// Refreshes of an LDNS's last-seen time are told to peers once in this part of the idle timeout.
 const REFRESHES_IN_IDLE_TIMEOUT: u32 = 6;
-
-/// How old an entry is when values that are still missing are asked for, after each round: by then whoever has some has told
-/// them, or never will.
-const ASKING: std::ops::Range<Duration> = crate::decide::WAIT_FOR_PENDING..Duration::from_secs(60);
 
 /// How often what is published is renewed although nothing happened: ages of words, counters.
 const RENEWAL: Duration = Duration::from_secs(1);
@@ -119,6 +121,9 @@ pub struct Node {
     own: OwnColumn,
     health: Health,
     sites: Sites,
+    neighbours: Neighbours,
+    looks: Looks,
+    persistence: Persistence,
     stats: NodeStats,
     coalesce: Duration,
     publish_at: Timestamp,
@@ -136,10 +141,13 @@ impl Node {
             prober: Prober::new(measured.clone(), birth.seed),
             measured: Arc::new(measured),
             monitors: Monitors::new(birth.seed ^ 1),
-            mep: Mep::new(now, me, birth.boot, settings::mep(&config), birth.seed ^ 2),
+            mep: Mep::new(now, me.clone(), birth.boot, settings::mep(&config), birth.seed ^ 2),
             own: OwnColumn::new(config.this_site(), config.group.rtt_tolerance, config.mep.max_age),
             health: Health::new(config.clone(), now),
-            sites: Sites::default(),
+            sites: Sites::new(&config),
+            neighbours: Neighbours::new(me),
+            looks: Looks::default(),
+            persistence: Persistence::new(settings::SESSIONS_CAP, IDLE_TIMEOUT),
             stats: NodeStats::default(),
             coalesce: birth.coalesce,
             publish_at: now,
@@ -169,21 +177,38 @@ impl Node {
         self.publish_if_due(now);
     }
 
+    /// Takes in that a client of this network was sent to a service: kept, and told to the peers.
+    pub fn handle_session(&mut self, now: Timestamp, key: SessionKey, service: ServiceName) {
+        self.session_used(now, &KnownSession { key, service, idle: Duration::ZERO });
+        self.settle(now);
+        self.publish_if_due(now);
+    }
+
+    /// A persistence session that is not too old.
+    pub fn session(&self, now: Timestamp, key: &SessionKey) -> Option<KnownSession> {
+        self.persistence.get(now, key)
+    }
+
     /// Does what time has come for.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.prober.handle_timeout(now);
         self.monitors.handle_timeout(now);
         // Before the exchange has its turn: what they found may be due to peers at once.
         self.settle(now);
-        for advertised in self.own.withdraw_stale(now, &self.shared.rtts) {
+        self.look_for_missing(now);
+        self.persistence.handle_timeout(now);
+        for advertised in self.own.withdraw_stale(now, self.neighbours.confirmed(), &self.shared.rtts) {
             self.stats.withdrawn += 1;
             self.mep.note_rtt(now, advertised.ldns, advertised.first);
         }
-        let values = Told {
+        let values = told::Told {
+            config: &self.config,
             own: &self.own,
             prober: &self.prober,
             shared: &self.shared,
-            site: self.config.this_site(),
+            sites: &self.sites,
+            neighbours: &self.neighbours,
+            persistence: &self.persistence,
             now,
         };
         self.mep.handle_timeout(now, &values);
@@ -207,6 +232,8 @@ impl Node {
             self.mep.poll_timeout(),
             self.own.poll_timeout(),
             self.health.poll_timeout(),
+            self.looks.poll_timeout(),
+            self.persistence.poll_timeout(),
             Some(self.publish_at),
         ];
         machines.into_iter().flatten().min()
@@ -275,6 +302,7 @@ impl Node {
                 self.own.admitted(ldns);
                 let seen = self.prober.entry(ldns).map_or(now, |entry| entry.last_seen);
                 self.shared.rtts.admitted(ldns, now, seen);
+                self.look_later(now, ldns);
             }
             prober::Output::Sample { ldns, rtt, kind } => {
                 match self.own.sample(now, ldns, rtt, kind, &self.shared.rtts) {
@@ -296,16 +324,6 @@ impl Node {
         }
     }
 
-    /// Asks the peers for what should have been told. Whoever told of a fresh LDNS may be cut off from another that has long had
-    /// a value of it: that one did not hear that the LDNS is new here, and does not tell what has not changed.
-    fn ask_for_missing(&mut self, now: Timestamp, ldns: Ldns) {
-        let Some(row) = self.shared.rtts.row(ldns) else { return };
-        let is_missing = |site| row.cell(site).reach() == Reach::Pending;
-        if ASKING.contains(&now.since(row.first_seen())) && self.sites.telling().any(is_missing) {
-            self.mep.want(now, ldns);
-        }
-    }
-
     fn advertise(&mut self, now: Timestamp, advertised: Advertised) {
         self.stats.advertised += 1;
         self.mep.note_rtt(now, advertised.ldns, advertised.first);
@@ -319,91 +337,10 @@ impl Node {
                 self.metrics_changed(now);
             }
             monitors::Output::Measured { service, mean, .. } => {
-                self.health.own_response_time(service, Some(mean));
+                self.health.own_response_time(now, service, Some(mean));
                 self.metrics_changed(now);
             }
         }
-    }
-
-    fn mep_said(&mut self, now: Timestamp, output: mep_core::Output) {
-        match output {
-            mep_core::Output::Carrier(command) => self.outputs.push_back(Output::Carrier(command)),
-            mep_core::Output::PeerUp { peer } => self.peer_up(now, &peer),
-            mep_core::Output::PeerDown { peer, reason } => self.peer_down(now, &peer, &reason),
-            mep_core::Output::Synced { peer } => self.sites.synced(now, &peer),
-            // Columns and words of a relay are taken only once this node judges sites by them.
-            mep_core::Output::Rtts { via: Some(_), .. } | mep_core::Output::Metrics { via: Some(_), .. } => {}
-            mep_core::Output::Rtts { peer, site, rows, .. } => self.rows(now, &peer, &site, &rows),
-            mep_core::Output::Sightings { sightings, .. } => {
-                for sighting in sightings {
-                    self.sighting(
-                        now,
-                        sighting.address,
-                        sighting.age,
-                        Heard::ByPeer { fresh: sighting.fresh },
-                    );
-                }
-            }
-            mep_core::Output::Metrics { peer, services, .. } => self.metrics(now, &peer, services),
-            mep_core::Output::RelayUp { .. }
-            | mep_core::Output::RelayDown { .. }
-            | mep_core::Output::Sessions { .. } => {}
-        }
-    }
-
-    fn peer_up(&mut self, now: Timestamp, peer: &NodeId) {
-        tracing::info!(%peer, "session established");
-        if let Some(status) =
-            self.mep.peers().find(|status| status.peer == *peer && !status.mismatches.is_empty())
-        {
-            tracing::warn!(%peer, settings = ?status.mismatches, "the peer has other settings than this node");
-        }
-        if let Some(&site) = self.site_by_name.get(&peer.site) {
-            self.sites.peer_up(now, site, peer);
-            self.health.peer_up(now, site, peer);
-        }
-        self.publish_soon(now);
-    }
-
-    fn peer_down(&mut self, now: Timestamp, peer: &NodeId, reason: &DownReason) {
-        tracing::info!(%peer, %reason, "session ended");
-        if let Some(&site) = self.site_by_name.get(&peer.site) {
-            self.sites.peer_down(peer);
-            self.health.peer_down(now, site, peer);
-        }
-        self.publish_soon(now);
-    }
-
-    /// Only site S's word writes column S, and of this node's own column only its own samples do.
-    fn rows(&mut self, now: Timestamp, peer: &NodeId, site: &SiteName, rows: &[RttRow]) {
-        let Some(&column) = self.site_by_name.get(site) else { return };
-        if column == self.config.this_site() {
-            return;
-        }
-        // Told in this session, so the session's words confirm it, however old the value was when it was told.
-        let started = self.sites.started(peer).unwrap_or(now);
-        for row in rows {
-            let cell = Cell::new(row.reach, row.kind, now.before(row.age).max(started));
-            self.shared.rtts.write(row.ldns, column, cell);
-        }
-    }
-
-    fn metrics(&mut self, now: Timestamp, peer: &NodeId, metrics: Vec<ServiceMetric>) {
-        for metric in metrics {
-            let place = self.config.services.iter().position(|s| s.name == metric.name);
-            let of_its_site = |&service: &usize| {
-                let site =
-                    self.config.services.get(service).and_then(|s| self.config.sites.get(s.site.get()));
-                site.is_some_and(|site| site.name == peer.site)
-            };
-            match place.filter(of_its_site) {
-                Some(service) => {
-                    self.health.peer_said(now, peer, service, metric.state, metric.response_time)
-                }
-                None => self.stats.metrics_ignored += 1,
-            }
-        }
-        self.publish_soon(now);
     }
 
     /// Tells the exchange how this site's services are.
@@ -411,9 +348,13 @@ impl Node {
         let here = self.config.this_site();
         let services = self.config.services.iter().zip(self.health.services());
         let own = services.filter(|(service, _)| service.site == here);
+        // What this node itself sees: else two nodes of a site would keep a service up by each other's word.
         let metrics = own.map(|(service, judged)| ServiceMetric {
-            response_time: judged.response_time,
-            ..ServiceMetric::new(service.name.clone(), judged.state)
+            response_time: judged.own.as_ref().and_then(|own| own.response_time),
+            ..ServiceMetric::new(
+                service.name.clone(),
+                judged.own.as_ref().map_or(judged.state, |own| own.state),
+            )
         });
         self.mep.set_metrics(now, metrics.collect());
         self.publish_soon(now);
@@ -441,33 +382,5 @@ impl Node {
             }
         }
         self.publish_soon(now);
-    }
-}
-
-/// What the exchange may read while it writes frames.
-struct Told<'a> {
-    own: &'a OwnColumn,
-    prober: &'a Prober,
-    shared: &'a Shared,
-    site: SiteIndex,
-    now: Timestamp,
-}
-
-impl Values for Told<'_> {
-    fn known(&self, ldns: Ldns) -> Option<KnownLdns> {
-        let (address, seen) = self.prober.asker(self.now, ldns)?;
-        let cell = self.shared.rtts.row(ldns)?.cell(self.site);
-        Some(KnownLdns {
-            ldns,
-            address,
-            seen,
-            reach: cell.reach(),
-            kind: cell.kind(),
-            age: self.now.since(cell.confirmed()),
-        })
-    }
-
-    fn known_after(&self, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
-        self.own.entries_after(after).take(limit).filter_map(|ldns| self.known(ldns)).collect()
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! A sample within the tolerance of the advertised value confirms it and changes nothing (behaviour 3, [S-RTT]); one beyond
 //! it becomes the advertised value. A value that nothing has confirmed for the maximum age is withdrawn (faults I-46).
+//!
+//! With several nodes in the site each measures its share of the LDNS, and takes the values of the others from them: the
+//! column is the site's. What a neighbour told is confirmed by its words, as the columns of other sites are.
 
-use crate::table::{Cell, RttTable};
+use crate::cell::{Cell, Confirmed};
+use crate::table::RttTable;
 use gslb_types::{Ldns, ProbeKind, Reach, Rtt, SiteIndex, Timestamp};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -77,15 +81,54 @@ impl OwnColumn {
             Reach::Known(_) => (rtt, Some(Advertised { ldns, first: false })),
             Reach::Pending | Reach::Unreachable => (rtt, Some(Advertised { ldns, first: true })),
         };
-        table.write(ldns, self.site, Cell::new(Reach::Known(value), Some(kind), now));
+        table.write(ldns, self.site, Cell::measured(Reach::Known(value), Some(kind), now));
         change
     }
 
     /// The last rounds failed.
     pub(crate) fn unreachable(&mut self, now: Timestamp, ldns: Ldns, table: &RttTable) -> Option<Advertised> {
         let before = table.row(ldns)?.cell(self.site).reach();
-        table.write(ldns, self.site, Cell::new(Reach::Unreachable, None, now));
+        table.write(ldns, self.site, Cell::measured(Reach::Unreachable, None, now));
         (before != Reach::Unreachable).then_some(Advertised { ldns, first: before == Reach::Pending })
+    }
+
+    /// What a neighbour says of an LDNS of its share.
+    pub(crate) fn told(
+        &mut self,
+        now: Timestamp,
+        ldns: Ldns,
+        cell: Cell,
+        table: &RttTable,
+    ) -> Option<Advertised> {
+        let before = table.row(ldns)?.cell(self.site).reach();
+        table.write(ldns, self.site, cell);
+        if !self.reviewed.contains(&ldns) && matches!(cell.reach(), Reach::Known(_)) {
+            self.review(now, ldns);
+        }
+        (before != cell.reach()).then_some(Advertised { ldns, first: before == Reach::Pending })
+    }
+
+    /// The LDNS were shared out anew. What neighbours told so far was true at their last words, which `confirmed` holds, and
+    /// ages from then on, unless whoever has it now confirms it. Walks the whole column.
+    pub(crate) fn shared_out(
+        &self,
+        confirmed: Option<Confirmed>,
+        is_ours: impl Fn(Ldns) -> bool,
+        table: &RttTable,
+    ) {
+        for ldns in &self.entries {
+            let Some(cell) = table.row(*ldns).map(|row| row.cell(self.site)) else { continue };
+            if cell.is_measured() || cell.reach() == Reach::Pending {
+                continue;
+            }
+            let last_true = cell.last_true(confirmed);
+            let kept = if is_ours(*ldns) {
+                Cell::measured(cell.reach(), cell.kind(), last_true)
+            } else {
+                cell.restamped(last_true)
+            };
+            table.write(*ldns, self.site, kept);
+        }
     }
 
     /// When [`OwnColumn::withdraw_stale`] has something to do.
@@ -93,8 +136,13 @@ impl OwnColumn {
         self.reviews.front().map(|(at, _)| *at)
     }
 
-    /// Withdraws what has not been confirmed for the maximum age.
-    pub(crate) fn withdraw_stale(&mut self, now: Timestamp, table: &RttTable) -> Vec<Advertised> {
+    /// Withdraws what has not been confirmed for the maximum age, by samples or, if neighbours told it, by their words.
+    pub(crate) fn withdraw_stale(
+        &mut self,
+        now: Timestamp,
+        confirmed: Option<Confirmed>,
+        table: &RttTable,
+    ) -> Vec<Advertised> {
         let mut withdrawn = Vec::new();
         while let Some((at, ldns)) = self.reviews.front().copied()
             && at <= now
@@ -105,8 +153,8 @@ impl OwnColumn {
             if !matches!(cell.reach(), Reach::Known(_)) {
                 continue;
             }
-            if cell.current(now, self.max_age, None) == Reach::Pending {
-                table.write(ldns, self.site, Cell::new(Reach::Pending, None, now));
+            if cell.current(now, self.max_age, confirmed) == Reach::Pending {
+                table.write(ldns, self.site, Cell::measured(Reach::Pending, None, now));
                 withdrawn.push(Advertised { ldns, first: false });
             } else {
                 self.review(now, ldns);
@@ -188,11 +236,17 @@ mod tests {
     fn a_value_nobody_confirms_is_withdrawn_once() {
         let mut b = bench();
         b.sample(0, 27);
-        assert_eq!(b.column.withdraw_stale(at(60), &b.table), []);
+        assert_eq!(b.column.withdraw_stale(at(60), None, &b.table), []);
         assert_eq!(b.column.poll_timeout(), Some(at(61)));
-        assert_eq!(b.column.withdraw_stale(at(61), &b.table), [Advertised { ldns: b.ldns, first: false }]);
+        assert_eq!(
+            b.column.withdraw_stale(at(61), None, &b.table),
+            [Advertised { ldns: b.ldns, first: false }]
+        );
         assert_eq!(b.advertised(), Reach::Pending);
-        assert_eq!((b.column.poll_timeout(), b.column.withdraw_stale(at(999), &b.table)), (None, vec![]));
+        assert_eq!(
+            (b.column.poll_timeout(), b.column.withdraw_stale(at(999), None, &b.table)),
+            (None, vec![])
+        );
     }
 
     #[test]
@@ -200,9 +254,9 @@ mod tests {
         let mut b = bench();
         b.sample(0, 27);
         b.sample(50, 28);
-        assert_eq!(b.column.withdraw_stale(at(61), &b.table), []);
+        assert_eq!(b.column.withdraw_stale(at(61), None, &b.table), []);
         assert_eq!(b.advertised(), Reach::Known(ms(27)));
-        assert_eq!(b.column.withdraw_stale(at(122), &b.table).len(), 1);
+        assert_eq!(b.column.withdraw_stale(at(122), None, &b.table).len(), 1);
     }
 
     #[test]
@@ -213,6 +267,44 @@ mod tests {
         assert_eq!(b.column.unreachable(at(20), b.ldns, &b.table), told);
         assert_eq!(b.column.unreachable(at(30), b.ldns, &b.table), None);
         assert_eq!(b.sample(40, 27), Some(Advertised { ldns: b.ldns, first: true }));
+    }
+
+    /// What a neighbour told at `now`, to be told on.
+    fn told(b: &mut Bench, now: u64, rtt: u32) -> Option<Advertised> {
+        let cell = Cell::new(Reach::Known(ms(rtt)), Some(ProbeKind::Ping), at(now));
+        b.column.told(at(now), b.ldns, cell, &b.table)
+    }
+
+    #[test]
+    fn what_a_neighbour_tells_is_the_sites_value_and_told_on_when_it_changes() {
+        let mut b = bench();
+        assert_eq!(told(&mut b, 0, 27), Some(Advertised { ldns: b.ldns, first: true }));
+        assert_eq!(told(&mut b, 5, 27), None);
+        // The neighbour has kept the tolerance already.
+        assert_eq!(told(&mut b, 10, 28), Some(Advertised { ldns: b.ldns, first: false }));
+        assert_eq!(b.advertised(), Reach::Known(ms(28)));
+    }
+
+    #[test]
+    fn a_neighbours_words_keep_its_values_alive() {
+        let mut b = bench();
+        told(&mut b, 10, 27);
+        assert_eq!(b.column.withdraw_stale(at(71), Some(Confirmed::new(at(5), at(70))), &b.table), []);
+        assert_eq!(b.column.withdraw_stale(at(140), Some(Confirmed::new(at(5), at(70))), &b.table).len(), 1);
+    }
+
+    /// A node's death does not make what it told old at once, however long ago it told it.
+    #[test]
+    fn what_changes_hands_ages_from_the_last_word_of_who_had_it() {
+        let mut b = bench();
+        told(&mut b, 10, 27);
+        b.column.shared_out(Some(Confirmed::new(at(5), at(1000))), |_| true, &b.table);
+        let cell = b.table.row(b.ldns).unwrap().cell(SiteIndex::new(1).unwrap());
+        assert_eq!(
+            (cell.confirmed(), cell.is_measured(), cell.reach()),
+            (at(1000), true, Reach::Known(ms(27)))
+        );
+        assert_eq!(b.sample(1010, 29), None, "within the tolerance of what the site has advertised");
     }
 
     #[test]

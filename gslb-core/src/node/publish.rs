@@ -1,10 +1,10 @@
 //! What the node lets queries and the admin API see.
 
 use super::health::Judged;
-use super::{Node, RENEWAL};
-use crate::published::{MonitorView, Published, ServiceView};
+use super::{Node, RENEWAL, settings};
+use crate::published::{Judge, MonitorView, Published, ServiceView, SiteView};
 use config::Config;
-use gslb_types::Timestamp;
+use gslb_types::{SiteIndex, Timestamp};
 use lb_core::ServiceId;
 use std::sync::Arc;
 
@@ -23,8 +23,7 @@ impl Node {
     pub(super) fn publish(&mut self, now: Timestamp) {
         self.publish_at = now + RENEWAL;
         let before = self.shared.published.load_full();
-        let peers: Vec<_> = self.mep.peers().collect();
-        self.sites.heard(&peers);
+        let peers = self.note_words();
         let services = self.config.services.iter().zip(self.health.services()).enumerate();
         self.shared.published.store(Arc::new(Published {
             generation: before.generation + 1,
@@ -32,20 +31,47 @@ impl Node {
             config: self.config.clone(),
             zones: before.zones.clone(),
             services: services.map(|(index, (service, judged))| self.view(index, service, judged)).collect(),
-            sites: self.sites.views(&self.config, &peers),
+            sites: self
+                .config
+                .sites
+                .iter()
+                .zip(0..)
+                .map(|(_, index)| self.site_view(index, &peers))
+                .collect(),
             peers,
             measured: self.measured.clone(),
             strangers: self.mep.strangers().clone(),
             probing: self.prober.stats(),
             monitoring: self.monitors.stats(),
             node: self.stats,
+            sharing: self.neighbours.share().nodes().cloned().collect(),
+            last_good: self.health.last_good().to_vec(),
+            persistence: self.persistence.len(),
         }));
+    }
+
+    fn site_view(&self, index: usize, peers: &[mep_core::PeerStatus]) -> SiteView {
+        let own = index == self.config.this_site().get();
+        let (Some(site), Some(config)) = (SiteIndex::new(index), self.config.sites.get(index)) else {
+            return SiteView::default();
+        };
+        let contact = self.health.contact(site);
+        SiteView {
+            connected: own || peers.iter().any(|s| s.peer.site == config.name && s.state.has_session()),
+            confirmed: if own { self.neighbours.confirmed() } else { self.sites.confirmed(site) },
+            speaker: self.sites.speaker(site).cloned(),
+            relayed_via: contact.and_then(|c| c.relay()).cloned(),
+            silent_since: contact.and_then(|c| c.silent_since()),
+            taken_down: contact.and_then(|c| c.taken_down()).map(|(_, at)| at),
+            held_until: contact.and_then(|c| c.held_until()),
+        }
     }
 
     fn view(&self, index: usize, service: &config::Service, judged: &Judged) -> ServiceView {
         let machine = self.monitors.view(index);
         let views = machine.into_iter().flat_map(|m| m.monitors);
-        let names = service.monitors.iter().filter_map(|m| self.config.monitors.get(*m));
+        let names =
+            settings::bound(&self.config, service).iter().filter_map(|m| self.config.monitors.get(*m));
         let monitors = names.zip(views).map(|(monitor, view)| MonitorView {
             name: monitor.name.clone(),
             passing: view.passing,
@@ -57,22 +83,35 @@ impl Node {
             state: judged.state,
             since: judged.since,
             reason: judged.reason.clone(),
-            last_good: judged.last_good,
+            judge: judged.judge,
+            own: judged.own.as_ref().map(|own| own.state),
+            last_good: self.was_good(index),
             response_time: judged.response_time,
             monitors: monitors.collect(),
         }
     }
 }
 
+impl Node {
+    fn was_good(&self, service: usize) -> bool {
+        let bound = self.config.vservers.iter().zip(self.health.last_good());
+        let mut places = bound.flat_map(|(vserver, good)| vserver.bindings.iter().zip(good));
+        places.any(|(binding, good)| binding.service == service && *good)
+    }
+}
+
 /// What is published before the node task has said anything.
 pub(crate) fn at_start(config: &Arc<Config>, zones: crate::dns::Zones, now: Timestamp) -> Published {
     let health = super::Health::new(config.clone(), now);
+    let own_site = |index| SiteView { connected: index == config.this_site().get(), ..SiteView::default() };
     let services = config.services.iter().zip(health.services()).map(|(service, judged)| ServiceView {
         id: ServiceId::of(&service.name),
         state: judged.state,
         since: judged.since,
         reason: judged.reason.clone(),
-        last_good: judged.last_good,
+        judge: judged.judge,
+        own: judged.own.as_ref().map(|own| own.state),
+        last_good: judged.judge == Judge::NoMonitor,
         response_time: None,
         monitors: Vec::new(),
     });
@@ -80,11 +119,14 @@ pub(crate) fn at_start(config: &Arc<Config>, zones: crate::dns::Zones, now: Time
         generation: 0,
         at: now,
         services: services.collect(),
-        sites: super::Sites::default().views(config, &[]),
+        sites: (0..config.sites.len()).map(own_site).collect(),
+        sharing: vec![config.this_node().id.clone()],
+        last_good: health.last_good().to_vec(),
+        persistence: 0,
         config: config.clone(),
         zones: Arc::new(zones),
         peers: Vec::new(),
-        measured: Arc::new(super::settings::prober(config, &[])),
+        measured: Arc::new(settings::prober(config, &[])),
         strangers: mep_core::Strangers::default(),
         probing: probes_core::ProberStats::default(),
         monitoring: probes_core::monitors::MonitorStats::default(),

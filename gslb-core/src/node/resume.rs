@@ -14,9 +14,9 @@ impl Node {
         let published = self.shared.published.load_full();
         // What was judged of another configuration has other places in it.
         if Arc::ptr_eq(&published.config, &self.config) {
-            self.health.resume(&published.services);
+            self.health.resume(now, &published.services, &published.sites, &published.last_good);
             self.metrics_changed(now);
-            self.sites.resume(&published.sites);
+            self.sites.resume(published.sites.iter().map(|view| view.confirmed));
         }
         for ldns in self.shared.rtts.keys() {
             if !self.adopts(now, ldns) {

@@ -1,7 +1,7 @@
 //! From the configuration to the settings of the machines below.
 
 use config::{Config, MonitorKind};
-use gslb_types::{NodeId, Transport};
+use gslb_types::NodeId;
 use probes_core::monitors::{MonitorSettings, ServiceSettings};
 use probes_core::prober;
 use probes_core::wire::Check;
@@ -55,7 +55,7 @@ fn check(kind: &MonitorKind) -> Check {
 const SESSIONS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Persistence sessions kept at most; some 100 bytes each.
-const SESSIONS_CAP: usize = 100_000;
+pub(crate) const SESSIONS_CAP: usize = 100_000;
 
 /// How long a session over gRPC stands before QUIC is tried again: one dial a minute loads nobody.
 const QUIC_RETRY: Duration = Duration::from_secs(60);
@@ -66,7 +66,11 @@ pub(crate) fn mep(config: &Config) -> mep_core::Settings {
     let peers = config.nodes.iter().filter(|n| n.id != *me);
     mep_core::Settings {
         peers: peers
-            .map(|n| mep_core::PeerSettings { id: n.id.clone(), address: n.mep, transport: Transport::Auto })
+            .map(|n| mep_core::PeerSettings {
+                id: n.id.clone(),
+                address: n.mep,
+                transport: config.transport(n),
+            })
             .collect(),
         group: config.group.name.clone(),
         software: env!("CARGO_PKG_VERSION").to_owned(),
@@ -83,12 +87,18 @@ pub(crate) fn mep(config: &Config) -> mep_core::Settings {
     }
 }
 
-/// The services of this node's site, and the monitors bound to them.
+/// The monitors that this node runs against a service: those of its site, or those of the others.
+pub(crate) fn bound<'a>(config: &Config, service: &'a config::Service) -> &'a [usize] {
+    if service.site == config.this_site() { &service.monitors } else { &service.remote_monitors }
+}
+
+/// The services that this node watches, and the monitors bound to them: all of its site, and those of others that have
+/// monitors for it.
 pub(crate) fn monitored(config: &Config) -> Vec<ServiceSettings> {
-    let here = config.this_site();
-    let own = config.services.iter().enumerate().filter(|(_, s)| s.site == here && s.enabled);
-    own.map(|(index, service)| {
-        let bound = service.monitors.iter().filter_map(|m| config.monitors.get(*m));
+    let watched = |s: &config::Service| s.site == config.this_site() || !s.remote_monitors.is_empty();
+    let all = config.services.iter().enumerate().filter(|(_, s)| s.enabled && watched(s));
+    all.map(|(index, service)| {
+        let bound = bound(config, service).iter().filter_map(|m| config.monitors.get(*m));
         let monitors = bound.map(|monitor| MonitorSettings {
             check: check(&monitor.kind),
             target: SocketAddr::new(service.address, service.port),

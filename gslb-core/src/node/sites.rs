@@ -1,108 +1,210 @@
-//! What confirms the values of the other sites: the words of the sessions that delivered them.
+//! Who tells the columns of the other sites, and what confirms their values.
+//!
+//! Of several nodes of a site one is the speaker: only its rows are written into the site's column, since two that tell at
+//! different speeds would take turns in it. It is the one with the lowest name that has told all it knows, so that all nodes
+//! of the group choose the same. While no node of the site is heard a relay tells.
+//!
+//! ```text
+//!            session of a node              a lower name has told all, or the session ended
+//! (nobody) -------------------> Speaker(node) ------------------------> Speaker(other): is asked to tell all
+//!    ^ | relay up                  ^   | the last session ended
+//!    | +-------------> Relay(node) +   v
+//!    +---relay down-------+-----(nobody)
+//! ```
 
-use crate::published::SiteView;
-use crate::table::Confirmed;
+use crate::cell::Confirmed;
 use config::Config;
 use gslb_types::{NodeId, SiteIndex, Timestamp};
 use mep_core::PeerStatus;
 use std::collections::BTreeMap;
 
-/// Sessions with the nodes of other sites.
-#[derive(Default)]
+/// Sessions with the nodes of other sites, and who tells their columns.
 pub(crate) struct Sites {
-    peers: BTreeMap<NodeId, Session>,
-    /// By site: what the sessions of a node task that failed had confirmed. It stands until a session confirms more.
-    before: Vec<Option<Confirmed>>,
+    sessions: BTreeMap<NodeId, Session>,
+    /// By site.
+    columns: Vec<Column>,
 }
 
+/// A session that stands.
 #[derive(Clone, Copy)]
 struct Session {
     site: SiteIndex,
-    started: Timestamp,
-    /// Set when the peer has told all it knew: from then on its silence about a value means "unchanged". Until then, and
-    /// after the session, what the session before confirmed stands as it was.
-    confirmed: Option<Confirmed>,
+    /// Whether the peer has told all it knew.
     is_synced: bool,
 }
 
+#[derive(Clone, Default)]
+struct Column {
+    teller: Option<Teller>,
+    /// Who relays the site.
+    relay: Option<NodeId>,
+    /// Whose words confirm which values.
+    confirmed: Option<Confirmed>,
+}
+
+/// Whose rows are written into a column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Teller {
+    /// A node of the site.
+    Speaker(NodeId),
+    /// A node of another site, that hears one of it.
+    Relay(NodeId),
+}
+
 impl Sites {
-    /// Takes over what the node task before this one had published.
-    pub(crate) fn resume(&mut self, views: &[SiteView]) {
-        self.before = views.iter().map(|view| view.confirmed).collect();
+    /// Nobody is heard yet.
+    pub(crate) fn new(config: &Config) -> Self {
+        Sites { sessions: BTreeMap::new(), columns: vec![Column::default(); config.sites.len()] }
+    }
+
+    /// Takes over what words had confirmed for the node task before this one.
+    pub(crate) fn resume(&mut self, confirmed: impl IntoIterator<Item = Option<Confirmed>>) {
+        for (column, confirmed) in self.columns.iter_mut().zip(confirmed) {
+            column.confirmed = confirmed;
+        }
     }
 
     /// A session stands.
     pub(crate) fn peer_up(&mut self, now: Timestamp, site: SiteIndex, peer: &NodeId) {
-        let confirmed = self.peers.get(peer).and_then(|s| s.confirmed);
-        self.peers.insert(peer.clone(), Session { site, started: now, confirmed, is_synced: false });
-    }
-
-    /// The peer has told all it knew.
-    pub(crate) fn synced(&mut self, now: Timestamp, peer: &NodeId) {
-        if let Some(session) = self.peers.get_mut(peer) {
-            session.is_synced = true;
-            session.confirmed = Some(Confirmed { since: session.started, last_word: now });
+        self.sessions.insert(peer.clone(), Session { site, is_synced: false });
+        let has_speaker = matches!(self.teller(site), Some(Teller::Speaker(_)));
+        if !has_speaker {
+            self.tells(now, site, Some(Teller::Speaker(peer.clone())));
         }
     }
 
-    /// The session ended.
-    pub(crate) fn peer_down(&mut self, peer: &NodeId) {
-        if let Some(session) = self.peers.get_mut(peer) {
-            session.is_synced = false;
+    /// The peer has told all it knew. Returns the new speaker if there is one that must be asked to tell all: until now its
+    /// rows were not written.
+    pub(crate) fn synced(&mut self, now: Timestamp, peer: &NodeId) -> Option<NodeId> {
+        let session = self.sessions.get_mut(peer)?;
+        session.is_synced = true;
+        let site = session.site;
+        let speaks = match self.teller(site) {
+            Some(Teller::Speaker(speaker)) => peer < speaker,
+            Some(Teller::Relay(_)) | None => true,
+        };
+        if !speaks {
+            return None;
+        }
+        self.tells(now, site, Some(Teller::Speaker(peer.clone())));
+        Some(peer.clone())
+    }
+
+    /// The session ended. Returns the new speaker, which must be asked to tell all.
+    pub(crate) fn peer_down(&mut self, now: Timestamp, peer: &NodeId) -> Option<NodeId> {
+        let site = self.sessions.remove(peer)?.site;
+        if self.teller(site) != Some(&Teller::Speaker(peer.clone())) {
+            return None;
+        }
+        let next = self.next_speaker(site);
+        let relay = || self.column(site).and_then(|column| column.relay.clone());
+        let teller = next.clone().map(Teller::Speaker).or_else(|| relay().map(Teller::Relay));
+        self.tells(now, site, teller);
+        next.filter(|node| self.sessions.get(node).is_some_and(|session| session.is_synced))
+    }
+
+    /// Somebody relays a site.
+    pub(crate) fn relay_up(&mut self, now: Timestamp, site: SiteIndex, via: &NodeId) {
+        let has_speaker = matches!(self.teller(site), Some(Teller::Speaker(_)));
+        if let Some(column) = self.columns.get_mut(site.get()) {
+            column.relay = Some(via.clone());
+        }
+        if !has_speaker {
+            self.tells(now, site, Some(Teller::Relay(via.clone())));
         }
     }
 
-    /// When the running session with this peer began.
-    pub(crate) fn started(&self, peer: &NodeId) -> Option<Timestamp> {
-        self.peers.get(peer).map(|s| s.started)
+    /// Nobody relays it any more.
+    pub(crate) fn relay_down(&mut self, now: Timestamp, site: SiteIndex) {
+        if let Some(column) = self.columns.get_mut(site.get()) {
+            column.relay = None;
+        }
+        if matches!(self.teller(site), Some(Teller::Relay(_))) {
+            self.tells(now, site, None);
+        }
+    }
+
+    /// The relay of a site spoke of it, `word_age` after it heard it last.
+    pub(crate) fn relayed(
+        &mut self,
+        now: Timestamp,
+        site: SiteIndex,
+        via: &NodeId,
+        word_age: std::time::Duration,
+    ) {
+        if self.is_teller(site, &Teller::Relay(via.clone())) {
+            self.heard_at(site, now.before(word_age));
+        }
+    }
+
+    /// Whether this one's rows are written into the column of the site.
+    pub(crate) fn is_teller(&self, site: SiteIndex, teller: &Teller) -> bool {
+        self.teller(site) == Some(teller)
+    }
+
+    /// When the teller of a site began: what it tells is as if it had been true then at least.
+    pub(crate) fn told_since(&self, site: SiteIndex) -> Option<Timestamp> {
+        self.column(site)?.confirmed.map(|c| c.since)
     }
 
     /// The sites of which a node has told all it knew, and goes on telling.
     pub(crate) fn telling(&self) -> impl Iterator<Item = SiteIndex> + '_ {
-        self.peers.values().filter(|session| session.is_synced).map(|session| session.site)
+        self.sessions.values().filter(|session| session.is_synced).map(|session| session.site)
     }
 
-    /// Takes over when each peer was heard last.
+    /// Takes over when each speaker was heard last.
     pub(crate) fn heard(&mut self, statuses: &[PeerStatus]) {
-        for status in statuses.iter().filter(|s| s.state.has_session()) {
-            if let Some(session) = self.peers.get_mut(&status.peer)
-                && session.is_synced
-                && let (Some(confirmed), Some(last_word)) = (&mut session.confirmed, status.last_word)
+        for status in statuses {
+            if let Some(session) = self.sessions.get(&status.peer).copied()
+                && self.is_teller(session.site, &Teller::Speaker(status.peer.clone()))
+                && let Some(last_word) = status.last_word
             {
-                confirmed.last_word = confirmed.last_word.max(last_word);
+                self.heard_at(session.site, last_word);
             }
         }
     }
 
-    /// All sites of the configuration.
-    pub(crate) fn views(&self, config: &Config, statuses: &[PeerStatus]) -> Vec<SiteView> {
-        let is_up = |peer: &NodeId| statuses.iter().any(|s| s.peer == *peer && s.state.has_session());
-        (0..config.sites.len())
-            .filter_map(SiteIndex::new)
-            .map(|site| {
-                let mut here = self.peers.iter().filter(|(_, session)| session.site == site);
-                let own = site == config.this_site();
-                SiteView {
-                    connected: own || here.any(|(peer, _)| is_up(peer)),
-                    confirmed: self.confirmed(site).filter(|_| !own),
-                }
-            })
-            .collect()
+    /// What confirms the values of a site's column.
+    pub(crate) fn confirmed(&self, site: SiteIndex) -> Option<Confirmed> {
+        self.column(site)?.confirmed
     }
 
-    /// What confirms a site's column. Of several nodes the one heard last speaks for it, and the oldest session that stands
-    /// says since when: its column is one. A session that is gone counts only while none stands.
-    fn confirmed(&self, site: SiteIndex) -> Option<Confirmed> {
-        let of = |synced: bool| {
-            let here = self.peers.values().filter(move |s| s.site == site && (s.is_synced || !synced));
-            let mut all = here.filter_map(|session| session.confirmed);
-            let first = all.next()?;
-            Some(all.fold(first, |a, b| Confirmed {
-                since: a.since.min(b.since),
-                last_word: a.last_word.max(b.last_word),
-            }))
-        };
-        of(true).or_else(|| of(false)).or_else(|| *self.before.get(site.get())?)
+    /// The node whose rows are written into the site's column.
+    pub(crate) fn speaker(&self, site: SiteIndex) -> Option<&NodeId> {
+        match self.teller(site)? {
+            Teller::Speaker(node) => Some(node),
+            Teller::Relay(_) => None,
+        }
+    }
+
+    fn column(&self, site: SiteIndex) -> Option<&Column> {
+        self.columns.get(site.get())
+    }
+
+    fn teller(&self, site: SiteIndex) -> Option<&Teller> {
+        self.column(site)?.teller.as_ref()
+    }
+
+    /// The lowest name among those that have told all, else among those with a session.
+    fn next_speaker(&self, site: SiteIndex) -> Option<NodeId> {
+        let here = || self.sessions.iter().filter(move |(_, session)| session.site == site);
+        let next = here().find(|(_, session)| session.is_synced).or_else(|| here().next());
+        next.map(|(node, _)| node.clone())
+    }
+
+    /// From now on this one tells.
+    fn tells(&mut self, now: Timestamp, site: SiteIndex, teller: Option<Teller>) {
+        let Some(column) = self.columns.get_mut(site.get()) else { return };
+        if teller.is_some() {
+            column.confirmed = Some(column.confirmed.map_or(Confirmed::new(now, now), |c| c.then(now)));
+        }
+        column.teller = teller;
+    }
+
+    fn heard_at(&mut self, site: SiteIndex, at: Timestamp) {
+        if let Some(confirmed) = self.columns.get_mut(site.get()).and_then(|c| c.confirmed.as_mut()) {
+            confirmed.last_word = confirmed.last_word.max(at);
+        }
     }
 }
 
@@ -118,49 +220,109 @@ mod tests {
         SiteIndex::new(1).unwrap()
     }
 
+    fn node(name: &str) -> NodeId {
+        name.parse().unwrap()
+    }
+
+    fn sites() -> Sites {
+        Sites { sessions: BTreeMap::new(), columns: vec![Column::default(); 2] }
+    }
+
     impl Sites {
-        /// A session that began at `since` has told all, and its last word came at `last_word`.
-        fn told(&mut self, peer: &str, since: u64, last_word: u64) {
-            let peer: NodeId = peer.parse().unwrap();
-            self.peer_up(at(since), site(), &peer);
-            self.synced(at(last_word), &peer);
+        fn up(&mut self, now: u64, peer: &str) {
+            self.peer_up(at(now), site(), &node(peer));
         }
 
-        fn confirms(&self) -> Option<(Timestamp, Timestamp)> {
-            self.confirmed(site()).map(|c| (c.since, c.last_word))
+        /// The peer has told all; who must be asked.
+        fn told_all(&mut self, now: u64, peer: &str) -> Option<String> {
+            self.synced(at(now), &node(peer)).map(|node| node.to_string())
+        }
+
+        fn down(&mut self, now: u64, peer: &str) -> Option<String> {
+            self.peer_down(at(now), &node(peer)).map(|node| node.to_string())
+        }
+
+        fn who(&self) -> Option<String> {
+            self.teller(site()).map(|teller| match teller {
+                Teller::Speaker(node) => node.to_string(),
+                Teller::Relay(node) => format!("by {node}"),
+            })
+        }
+
+        fn last_true(&self, stamp: u64) -> Timestamp {
+            crate::Cell::new(gslb_types::Reach::Unreachable, None, at(stamp))
+                .last_true(self.confirmed(site()))
         }
     }
 
     #[test]
-    fn the_oldest_session_that_stands_says_since_when() {
-        let mut sites = Sites::default();
-        assert_eq!(sites.confirms(), None);
-        sites.told("b/1", 10, 50);
-        sites.told("b/2", 20, 60);
-        assert_eq!(sites.confirms(), Some((at(10), at(60))));
-    }
-
-    /// Faults I-46: a node that is gone for ever must not keep alive what another one said before it was restarted.
-    #[test]
-    fn a_session_that_is_gone_confirms_nothing_of_one_that_stands() {
-        let mut sites = Sites::default();
-        sites.told("b/2", 10, 60);
-        sites.peer_down(&"b/2".parse().unwrap());
-        assert_eq!(sites.confirms(), Some((at(10), at(60))));
-        sites.told("b/1", 500, 510);
-        assert_eq!(sites.confirms(), Some((at(500), at(510))));
+    fn the_first_session_is_written_from_its_first_row_on() {
+        let mut sites = sites();
+        assert_eq!(sites.who(), None);
+        sites.up(10, "b/2");
+        assert_eq!(sites.who().as_deref(), Some("b/2"));
+        assert_eq!((sites.told_all(11, "b/2"), sites.who().as_deref()), (None, Some("b/2")));
     }
 
     #[test]
-    fn what_was_confirmed_before_the_task_failed_stands_until_a_session_confirms_more() {
-        let mut sites = Sites::default();
-        let before = Some(Confirmed { since: at(10), last_word: at(60) });
-        sites.resume(&[
-            SiteView { connected: true, confirmed: None },
-            SiteView { connected: true, confirmed: before },
-        ]);
-        assert_eq!(sites.confirmed(site()), before);
-        sites.told("b/1", 70, 71);
-        assert_eq!(sites.confirms(), Some((at(70), at(71))));
+    fn the_lowest_name_that_has_told_all_speaks_and_is_asked_to_tell_again() {
+        let mut sites = sites();
+        sites.up(10, "b/2");
+        sites.told_all(11, "b/2");
+        sites.up(20, "b/1");
+        assert_eq!(sites.who().as_deref(), Some("b/2"), "it has told nothing yet");
+        assert_eq!(sites.told_all(21, "b/1").as_deref(), Some("b/1"));
+        sites.up(30, "b/3");
+        assert_eq!((sites.told_all(31, "b/3"), sites.who().as_deref()), (None, Some("b/1")));
+        assert_eq!((sites.down(40, "b/3"), sites.who().as_deref()), (None, Some("b/1")));
+        assert_eq!((sites.down(41, "b/1").as_deref(), sites.who().as_deref()), (Some("b/2"), Some("b/2")));
+        assert_eq!((sites.down(42, "b/2"), sites.who()), (None, None));
+    }
+
+    #[test]
+    fn who_is_still_telling_all_need_not_be_asked_to() {
+        let mut sites = sites();
+        sites.up(10, "b/1");
+        sites.up(10, "b/2");
+        assert_eq!((sites.down(11, "b/1"), sites.who().as_deref()), (None, Some("b/2")));
+    }
+
+    #[test]
+    fn a_relay_tells_only_while_no_node_of_the_site_does() {
+        let mut sites = sites();
+        sites.relay_up(at(5), site(), &node("c/1"));
+        assert_eq!(sites.who().as_deref(), Some("by c/1"));
+        sites.up(10, "b/1");
+        assert_eq!(sites.who().as_deref(), Some("b/1"));
+        sites.down(20, "b/1");
+        assert_eq!(sites.who().as_deref(), Some("by c/1"));
+        sites.relay_down(at(30), site());
+        assert_eq!(sites.who(), None);
+    }
+
+    /// Faults I-46: what nobody tells any more ages from the last word of who told it.
+    #[test]
+    fn values_are_as_old_as_the_last_word_of_who_told_them() {
+        let mut sites = sites();
+        sites.up(10, "b/1");
+        sites.heard_at(site(), at(50));
+        assert_eq!(sites.last_true(12), at(50));
+        sites.down(55, "b/1");
+        assert_eq!(sites.last_true(12), at(50));
+        sites.relay_up(at(60), site(), &node("c/1"));
+        sites.relayed(at(70), site(), &node("c/1"), std::time::Duration::from_secs(3));
+        assert_eq!((sites.last_true(12), sites.last_true(61)), (at(50), at(67)));
+        sites.up(80, "b/1");
+        sites.heard_at(site(), at(90));
+        assert_eq!([12, 61, 81].map(|stamp| sites.last_true(stamp)), [at(50), at(67), at(90)]);
+    }
+
+    #[test]
+    fn what_was_confirmed_before_the_task_failed_stands() {
+        let mut sites = sites();
+        sites.resume([None, Some(Confirmed::new(at(10), at(60)))]);
+        assert_eq!(sites.last_true(12), at(60));
+        sites.up(70, "b/1");
+        assert_eq!((sites.last_true(12), sites.last_true(70)), (at(60), at(70)));
     }
 }

@@ -182,7 +182,9 @@ impl Setup {
                 must_match: Vec::new(),
                 hash: 0,
             },
-            sites: sites.map(|name| Site { name: name.parse().unwrap() }).to_vec(),
+            sites: sites
+                .map(|name| Site { name: name.parse().unwrap(), trigger_monitor: Default::default() })
+                .to_vec(),
             nodes: (0..3).map(|n| node(sites[n], n)).collect(),
             monitors: Vec::new(),
             vservers: vec![Vserver {
@@ -211,6 +213,8 @@ fn node(site: &str, index: usize) -> Node {
         id: format!("{site}/1").parse().unwrap(),
         site: SiteIndex::new(index).unwrap(),
         mep: "127.0.0.1:2".parse().unwrap(),
+        transport: Default::default(),
+        addresses: Vec::new(),
     }
 }
 
@@ -221,6 +225,7 @@ fn service(index: usize, site: usize, address: &str) -> Service {
         address: address.parse().unwrap(),
         port: 80,
         monitors: Vec::new(),
+        remote_monitors: Vec::new(),
         enabled: true,
     }
 }

@@ -5,7 +5,7 @@
 
 use super::entry::{Kinds, Phase};
 use super::{Prober, Share};
-use gslb_types::{Ldns, ProbeKind, Timestamp};
+use gslb_types::{Ldns, ProbeKind, Reach, Timestamp};
 
 impl Prober {
     /// Shares the LDNS out anew. Walks the whole table.
@@ -26,15 +26,15 @@ impl Prober {
 
     /// Notes what a neighbour says of an LDNS: the kind that measured it, or that it has no RTT of it. So whoever takes it over
     /// begins with that kind, and does not take it for a newcomer. An own sample is worth more.
-    pub fn note_elsewhere(&mut self, ldns: Ldns, measured: Option<ProbeKind>) {
+    pub fn note_elsewhere(&mut self, ldns: Ldns, reach: Reach, kind: Option<ProbeKind>) {
         let Some(index) = self.table.find(ldns) else { return };
         if self.table.get(index).is_none_or(|entry| entry.ours && entry.last_sample.is_some()) {
             return;
         }
         self.dequeue(index);
         if let Some(entry) = self.table.get_mut(index) {
-            entry.measured_elsewhere = measured.is_some();
-            entry.sticky = measured.or(entry.sticky);
+            entry.measured_elsewhere = matches!(reach, Reach::Known(_));
+            entry.sticky = kind.or(entry.sticky);
         }
         self.enqueue(index);
         self.table.reprove(index, &self.settings);

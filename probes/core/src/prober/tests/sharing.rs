@@ -14,6 +14,12 @@ impl Bench {
         self.collect();
     }
 
+    /// A neighbour says what measured an LDNS, or that nothing does.
+    fn told(&mut self, address: IpAddr, kind: Option<ProbeKind>) {
+        let reach = kind.map_or(gslb_types::Reach::Unreachable, |_| gslb_types::Reach::Known(ms(20)));
+        self.prober.note_elsewhere(Ldns::exact(address), reach, kind);
+    }
+
     fn probes_of(&self, address: IpAddr) -> Vec<(Timestamp, ProbeKind)> {
         self.sent.iter().filter(|(_, r)| r.target == address).map(|(t, r)| (*t, r.kind)).collect()
     }
@@ -67,7 +73,7 @@ fn what_a_neighbour_measured_is_taken_over_within_an_interval_with_the_kind_that
     let theirs = some(false, 200);
     for address in &theirs {
         bench.sees(*address);
-        bench.prober.note_elsewhere(Ldns::exact(*address), Some(DnsTcp));
+        bench.told(*address, Some(DnsTcp));
     }
     bench.others = Manners([Manner::Silent, Manner::Silent, Manner::Gives(ProbeOutcome::Connected(ms(30)))]);
     bench.run(at(100_000));
@@ -86,7 +92,7 @@ fn taking_over_many_stays_within_the_budget_and_is_no_flood_of_newcomers() {
     bench.shares(&["fra/2"]);
     for address in some(false, 1000) {
         bench.sees(address);
-        bench.prober.note_elsewhere(Ldns::exact(address), Some(Ping));
+        bench.told(address, Some(Ping));
     }
     bench.run(at(1000));
     bench.shares(&[]);
@@ -137,12 +143,12 @@ fn newcomers_do_not_push_out_what_a_neighbour_has_measured() {
     bench.shares(&["fra/2"]);
     let theirs = some(false, 4);
     bench.sees(theirs[0]);
-    bench.prober.note_elsewhere(Ldns::exact(theirs[0]), Some(Ping));
+    bench.told(theirs[0], Some(Ping));
     bench.run(at(5000));
     assert_eq!((bench.sees(theirs[1]), bench.sees(theirs[2])), (Sighting::Admitted, Sighting::Admitted));
     let kept = |b: &Bench, n: usize| b.prober.entry(Ldns::exact(theirs[n])).is_some();
     assert_eq!((kept(&bench, 0), kept(&bench, 1), kept(&bench, 2)), (true, false, true));
-    bench.prober.note_elsewhere(Ldns::exact(theirs[0]), None);
+    bench.told(theirs[0], None);
     bench.run(at(6000));
     assert_eq!((bench.sees(theirs[3]), kept(&bench, 0)), (Sighting::Admitted, false));
 }

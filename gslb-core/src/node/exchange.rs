@@ -1,0 +1,199 @@
+//! What the metric exchange says, and where it belongs.
+
+use super::sites::Teller;
+use super::{Heard, Node};
+use crate::cell::Cell;
+use gslb_types::{Ldns, NodeId, Reach, SiteIndex, SiteName, Timestamp};
+use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric};
+
+impl Node {
+    pub(super) fn mep_said(&mut self, now: Timestamp, output: Output) {
+        match output {
+            Output::Carrier(command) => self.outputs.push_back(super::Output::Carrier(command)),
+            Output::PeerUp { peer } => self.peer_up(now, &peer),
+            Output::PeerDown { peer, reason } => self.peer_down(now, &peer, &reason),
+            Output::Synced { peer } => {
+                let asked = self.sites.synced(now, &peer);
+                self.ask_speaker(now, asked);
+            }
+            Output::Rtts { peer, site, rows, via, word_age } => {
+                let Some(&column) = self.site_by_name.get(&site) else { return };
+                match via {
+                    Some(via) => {
+                        self.sites.relayed(now, column, &via, word_age);
+                        self.rows(now, column, &Teller::Relay(via), &rows);
+                    }
+                    None if column == self.config.this_site() => self.neighbours_rows(now, &peer, &rows),
+                    None => self.rows(now, column, &Teller::Speaker(peer), &rows),
+                }
+            }
+            Output::Sightings { sightings, .. } => {
+                for sighting in sightings {
+                    let heard = Heard::ByPeer { fresh: sighting.fresh };
+                    self.sighting(now, sighting.address, sighting.age, heard);
+                }
+            }
+            Output::Metrics { peer, site, services, via, word_age, .. } => {
+                if let (Some(via), Some(&column)) = (&via, self.site_by_name.get(&site)) {
+                    self.sites.relayed(now, column, via, word_age);
+                }
+                self.metrics(now, &peer, services, via.is_some());
+            }
+            Output::RelayUp { site, via } => self.relay_up(now, &site, &via),
+            Output::RelayDown { site, via, reason } => self.relay_down(now, &site, &via, &reason),
+            Output::Sessions { sessions, .. } => self.sessions_told(now, &sessions),
+        }
+    }
+
+    fn peer_up(&mut self, now: Timestamp, peer: &NodeId) {
+        tracing::info!(%peer, "session established");
+        if let Some(status) =
+            self.mep.peers().find(|status| status.peer == *peer && !status.mismatches.is_empty())
+        {
+            tracing::warn!(%peer, settings = ?status.mismatches, "the peer has other settings than this node");
+        }
+        if let Some(&site) = self.site_by_name.get(&peer.site) {
+            self.health.peer_up(now, site, peer);
+            if site == self.config.this_site() {
+                self.share_out(now, |neighbours| neighbours.peer_up(now, peer));
+            } else {
+                self.sites.peer_up(now, site, peer);
+            }
+        }
+        self.publish_soon(now);
+    }
+
+    fn peer_down(&mut self, now: Timestamp, peer: &NodeId, reason: &DownReason) {
+        tracing::info!(%peer, %reason, "session ended");
+        if let Some(&site) = self.site_by_name.get(&peer.site) {
+            self.health.peer_down(now, site, peer);
+            self.note_words();
+            if site == self.config.this_site() {
+                self.share_out(now, |neighbours| neighbours.peer_down(peer));
+            } else {
+                let asked = self.sites.peer_down(now, peer);
+                self.ask_speaker(now, asked);
+            }
+        }
+        self.publish_soon(now);
+    }
+
+    fn relay_up(&mut self, now: Timestamp, site: &SiteName, via: &NodeId) {
+        tracing::info!(%site, %via, "site is relayed");
+        if let Some(&site) = self.site_by_name.get(site) {
+            self.health.relay_up(now, site, via);
+            self.sites.relay_up(now, site, via);
+        }
+        self.publish_soon(now);
+    }
+
+    fn relay_down(&mut self, now: Timestamp, site: &SiteName, via: &NodeId, reason: &str) {
+        tracing::info!(%site, %via, reason, "site is not relayed any longer");
+        if let Some(&site) = self.site_by_name.get(site) {
+            self.health.relay_down(now, site);
+            self.sites.relay_down(now, site);
+        }
+        self.publish_soon(now);
+    }
+
+    /// Takes over when each peer was heard last: what their words confirm is as old as that.
+    pub(super) fn note_words(&mut self) -> Vec<mep_core::PeerStatus> {
+        let statuses: Vec<_> = self.mep.peers().collect();
+        self.sites.heard(&statuses);
+        self.neighbours.heard(&statuses);
+        statuses
+    }
+
+    /// A node whose rows were not written until now tells all once more.
+    fn ask_speaker(&mut self, now: Timestamp, speaker: Option<NodeId>) {
+        if let Some(peer) = speaker
+            && self.mep.ask_snapshot(now, &peer)
+        {
+            tracing::debug!(%peer, "speaks for its site");
+        }
+    }
+
+    /// Shares the LDNS of this site out anew.
+    fn share_out(&mut self, now: Timestamp, change: impl FnOnce(&mut super::neighbours::Neighbours)) {
+        let confirmed = self.neighbours.confirmed();
+        change(&mut self.neighbours);
+        let neighbours = &self.neighbours;
+        self.own.shared_out(confirmed, |ldns| neighbours.is_ours(ldns), &self.shared.rtts);
+        self.prober.set_share(now, self.neighbours.share().clone());
+    }
+
+    /// Only site S's word writes column S, said by its speaker or passed on by the relay.
+    fn rows(&mut self, now: Timestamp, column: SiteIndex, teller: &Teller, rows: &[RttRow]) {
+        if column == self.config.this_site() || !self.sites.is_teller(column, teller) {
+            return;
+        }
+        // Told since then, so the teller's words confirm it, however old the value was when it was told.
+        let since = self.sites.told_since(column).unwrap_or(now);
+        for row in rows {
+            let cell = Cell::new(row.reach, row.kind, now.before(row.age).max(since));
+            self.shared.rtts.write(row.ldns, column, cell);
+        }
+    }
+
+    /// Of this site's own column only its own samples write, and those of the neighbour that an LDNS is shared out to. A
+    /// value of our own share is taken from a neighbour only while this node has none, as after its start: so it takes back
+    /// nothing that the site has said.
+    fn neighbours_rows(&mut self, now: Timestamp, peer: &NodeId, rows: &[RttRow]) {
+        let since = self.neighbours.told_since(peer).unwrap_or(now);
+        for row in rows {
+            let owner = self.neighbours.share().owner(row.ldns);
+            let (reach, kind, told) = (row.reach, row.kind, now.before(row.age));
+            let cell = if owner == peer {
+                Cell::new(reach, kind, told.max(since))
+            } else if self.neighbours.is_ours(row.ldns) && self.lacks(row.ldns) && reach != Reach::Pending {
+                Cell::measured(reach, kind, told)
+            } else {
+                continue;
+            };
+            self.prober.note_elsewhere(row.ldns, reach, kind);
+            if let Some(advertised) = self.own.told(now, row.ldns, cell, &self.shared.rtts) {
+                self.mep.note_rtt(now, advertised.ldns, advertised.first);
+            }
+        }
+    }
+
+    fn lacks(&self, ldns: Ldns) -> bool {
+        let row = self.shared.rtts.row(ldns);
+        row.is_some_and(|row| row.cell(self.config.this_site()).reach() == Reach::Pending)
+    }
+
+    fn metrics(&mut self, now: Timestamp, peer: &NodeId, metrics: Vec<ServiceMetric>, relayed: bool) {
+        for metric in metrics {
+            let place = self.config.services.iter().position(|s| s.name == metric.name);
+            let of_its_site = |&service: &usize| {
+                let site =
+                    self.config.services.get(service).and_then(|s| self.config.sites.get(s.site.get()));
+                site.is_some_and(|site| site.name == peer.site)
+            };
+            match place.filter(of_its_site) {
+                Some(service) => {
+                    self.health.peer_said(now, peer, service, metric.state, metric.response_time, relayed);
+                }
+                None => self.stats.metrics_ignored += 1,
+            }
+        }
+        self.publish_soon(now);
+    }
+
+    /// Each session goes from its node to all others, so nothing is told on.
+    fn sessions_told(&mut self, now: Timestamp, sessions: &[KnownSession]) {
+        for session in sessions {
+            let is_known = self.config.services.iter().any(|s| s.name == session.service);
+            if is_known {
+                self.persistence.used(now, session);
+            }
+        }
+    }
+
+    /// A session of this node's clients was used.
+    pub(super) fn session_used(&mut self, now: Timestamp, session: &KnownSession) {
+        if self.persistence.used(now, session) {
+            self.mep.note_session(now, session.key);
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Which services are up, as this node judges it.
+//!
+//! Services of its own site by their monitors, and by what the other nodes of the site see; services of other sites by what
+//! those sites' nodes say, for as long as one of them is heard or relayed, or was within `down_delay`; then, or before if so
+//! configured, by the monitors that this node runs against them itself (behaviour 4).
+//!
+//! ```text
+//! own, with monitors:   Learning --verdict--> Up <--> Down
+//! own, without:         Up
+//! other sites':         Learning --word--> as said --silence of the site for down_delay--> Down, or as own monitors say
+//! disabled in the configuration: Disabled, whatever anybody says
+//! ```
+
+mod last_good;
+mod silence;
+#[cfg(test)]
+mod tests;
+mod trigger;
+mod words;
+
+use crate::published::{Judge, ServiceView, SiteView};
+use config::Config;
+use gslb_types::{NodeId, Rtt, ServiceState, SiteIndex, Timers, Timestamp};
+use last_good::Memory;
+pub(crate) use silence::Contact;
+use std::sync::Arc;
+use words::Words;
+
+/// The judgement of all services.
+pub(crate) struct Health {
+    config: Arc<Config>,
+    services: Vec<Judged>,
+    /// By site; of the own one, the neighbours.
+    contacts: Vec<Contact>,
+    due: Timers<SiteIndex>,
+    changes: Vec<Change>,
+    memory: Memory,
+}
+
+/// A service and what is thought of it.
+pub(crate) struct Judged {
+    pub(crate) state: ServiceState,
+    pub(crate) since: Timestamp,
+    pub(crate) judge: Judge,
+    pub(crate) reason: String,
+    pub(crate) response_time: Option<Rtt>,
+    /// What this node's own monitors say of it, if some run.
+    pub(crate) own: Option<Checked>,
+    words: Words,
+}
+
+/// The verdict of monitors that this node runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    pub(crate) state: ServiceState,
+    reason: String,
+    pub(crate) response_time: Option<Rtt>,
+}
+
+/// A state that changed, for log and publication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Index into the configuration's services.
+    pub service: usize,
+    /// Before.
+    pub from: ServiceState,
+    /// After.
+    pub to: ServiceState,
+    /// Why.
+    pub reason: String,
+}
+
+impl Health {
+    /// The judgement at the start.
+    pub(crate) fn new(config: Arc<Config>, now: Timestamp) -> Self {
+        let delay = config.mep.down_delay;
+        let services = config.services.iter().map(|s| Judged::at_start(s, config.this_site(), now)).collect();
+        let sites = (0..config.sites.len()).filter_map(SiteIndex::new);
+        let contacts = sites.map(|site| Contact::new(now, delay, site == config.this_site())).collect();
+        let memory = Memory::new(&config);
+        let (due, changes) = (Timers::new(), Vec::new());
+        let mut health = Health { config, services, contacts, due, changes, memory };
+        (0..health.contacts.len()).filter_map(SiteIndex::new).for_each(|site| health.set_due(site));
+        health.note_last_good();
+        health.take_turned();
+        health
+    }
+
+    /// Takes over what the node task before this one had published of the same configuration.
+    pub(crate) fn resume(
+        &mut self,
+        now: Timestamp,
+        services: &[ServiceView],
+        sites: &[SiteView],
+        last_good: &[Vec<bool>],
+    ) {
+        for (judged, view) in self.services.iter_mut().zip(services) {
+            judged.state = view.state;
+            judged.since = view.since;
+            judged.judge = view.judge;
+            judged.reason.clone_from(&view.reason);
+            judged.response_time = view.response_time;
+            if let (Some(own), Some(state)) = (&mut judged.own, view.own) {
+                own.state = state;
+                own.response_time = view.response_time;
+            }
+        }
+        for (contact, view) in self.contacts.iter_mut().zip(sites) {
+            if let Some(at) = view.taken_down {
+                contact.resume(view.silent_since.unwrap_or(now), at);
+            }
+        }
+        (0..self.contacts.len()).filter_map(SiteIndex::new).for_each(|site| self.set_due(site));
+        self.memory.resume(last_good);
+        self.take_turned();
+    }
+
+    /// All services, by index.
+    pub(crate) fn services(&self) -> &[Judged] {
+        &self.services
+    }
+
+    /// What is heard of a site.
+    pub(crate) fn contact(&self, site: SiteIndex) -> Option<&Contact> {
+        self.contacts.get(site.get())
+    }
+
+    /// By virtual server and position in its bindings: whether the service was up the last time one of its family was.
+    pub(crate) fn last_good(&self) -> &[Vec<bool>] {
+        self.memory.last_good()
+    }
+
+    /// Monitors of this node decided.
+    pub(crate) fn own_verdict(&mut self, now: Timestamp, service: usize, state: ServiceState, reason: &str) {
+        if let Some(own) = self.services.get_mut(service).and_then(|judged| judged.own.as_mut()) {
+            own.state = state;
+            reason.clone_into(&mut own.reason);
+        }
+        self.judge(now, service);
+        self.note_last_good();
+    }
+
+    /// Monitors of this node measured, or lost what they had.
+    pub(crate) fn own_response_time(&mut self, now: Timestamp, service: usize, response_time: Option<Rtt>) {
+        if let Some(own) = self.services.get_mut(service).and_then(|judged| judged.own.as_mut()) {
+            own.response_time = response_time;
+        }
+        self.judge(now, service);
+    }
+
+    /// A session with another node stands.
+    pub(crate) fn peer_up(&mut self, now: Timestamp, site: SiteIndex, peer: &NodeId) {
+        self.of_contact(now, site, |contact| contact.peer_up(now, peer));
+        let delay = self.config.mep.down_delay;
+        self.services.iter_mut().for_each(|judged| judged.words.session_began(now, peer, delay));
+        self.judge_site(now, site);
+    }
+
+    /// A session with another node ended. What it said stands for `down_delay`.
+    pub(crate) fn peer_down(&mut self, now: Timestamp, site: SiteIndex, peer: &NodeId) {
+        self.of_contact(now, site, |contact| contact.peer_down(now, peer));
+    }
+
+    /// Somebody relays what a site says.
+    pub(crate) fn relay_up(&mut self, now: Timestamp, site: SiteIndex, via: &NodeId) {
+        self.of_contact(now, site, |contact| contact.relay_up(now, via));
+    }
+
+    /// Nobody relays it any more.
+    pub(crate) fn relay_down(&mut self, now: Timestamp, site: SiteIndex) {
+        self.of_contact(now, site, |contact| contact.relay_down(now));
+    }
+
+    /// A node said how a service of its own site is, to this node or to the relay of its site. Words about services of other
+    /// sites are not its to say: ignored.
+    pub(crate) fn peer_said(
+        &mut self,
+        now: Timestamp,
+        peer: &NodeId,
+        service: usize,
+        state: ServiceState,
+        response_time: Option<Rtt>,
+        relayed: bool,
+    ) {
+        let Some(site) = self.config.services.get(service).map(|s| s.site) else { return };
+        let of_its_site = self.config.sites.get(site.get()).is_some_and(|s| s.name == peer.site);
+        let Some(contact) = self.contacts.get_mut(site.get()).filter(|_| of_its_site) else { return };
+        if relayed && contact.relayed(peer) {
+            let delay = self.config.mep.down_delay;
+            self.services.iter_mut().for_each(|judged| judged.words.session_began(now, peer, delay));
+        }
+        let Some(judged) = self.services.get_mut(service) else { return };
+        judged.words.hear(now, peer, state, response_time);
+        self.judge(now, service);
+        self.note_last_good();
+    }
+
+    /// When something falls due.
+    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+        self.due.next()
+    }
+
+    /// Takes services of silent sites down, and lets those of sites that are heard again come back.
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
+        while let Some(site) = self.due.expired(now) {
+            let was_taken =
+                self.contacts.get_mut(site.get()).is_some_and(|contact| contact.handle_timeout(now));
+            if was_taken {
+                for (judged, _) in
+                    self.services.iter_mut().zip(&self.config.services).filter(|(_, s)| s.site == site)
+                {
+                    judged.words.clear();
+                }
+            }
+            self.set_due(site);
+            self.judge_site(now, site);
+        }
+    }
+
+    /// What changed since the last call.
+    pub(crate) fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// The virtual servers that lost their last service or got the first one since the last call.
+    pub(crate) fn take_turned(&mut self) -> Vec<(usize, bool)> {
+        let state = |service: usize| self.services.get(service).map(|judged| judged.state);
+        self.memory.turned(&self.config, state)
+    }
+
+    fn of_contact(&mut self, now: Timestamp, site: SiteIndex, event: impl FnOnce(&mut Contact)) {
+        if let Some(contact) = self.contacts.get_mut(site.get()) {
+            event(contact);
+        }
+        self.set_due(site);
+        self.judge_site(now, site);
+    }
+
+    fn set_due(&mut self, site: SiteIndex) {
+        match self.contacts.get(site.get()).and_then(Contact::due) {
+            Some(at) => self.due.set(site, at),
+            None => self.due.stop(site),
+        }
+    }
+
+    fn judge_site(&mut self, now: Timestamp, site: SiteIndex) {
+        for service in 0..self.services.len() {
+            if self.config.services.get(service).is_some_and(|s| s.site == site) {
+                self.judge(now, service);
+            }
+        }
+        self.note_last_good();
+    }
+
+    /// Judges a service anew from all that is known of it.
+    fn judge(&mut self, now: Timestamp, service: usize) {
+        let (Some(config), Some(judged)) =
+            (self.config.services.get(service), self.services.get_mut(service))
+        else {
+            return;
+        };
+        let Some(contact) = self.contacts.get(config.site.get()).filter(|_| config.enabled) else { return };
+        let verdict = if config.site == self.config.this_site() {
+            judged.among_neighbours(|node| contact.counts(now, node))
+        } else {
+            judged.of_another_site(now, contact, &self.config, config.site)
+        };
+        let Some(verdict) = verdict else { return };
+        judged.response_time = verdict.response_time;
+        let judge = std::mem::replace(&mut judged.judge, verdict.judge);
+        if (judge, judged.state) != (verdict.judge, verdict.state) {
+            judged.reason.clone_from(&verdict.reason);
+        }
+        if judged.state == verdict.state {
+            return;
+        }
+        let from = std::mem::replace(&mut judged.state, verdict.state);
+        judged.since = now;
+        self.changes.push(Change { service, from, to: verdict.state, reason: verdict.reason });
+    }
+
+    fn note_last_good(&mut self) {
+        let state = |service: usize| self.services.get(service).map(|judged| judged.state);
+        self.memory.note(&self.config, state);
+    }
+}
+
+/// What comes of judging.
+struct Verdict {
+    state: ServiceState,
+    judge: Judge,
+    reason: String,
+    response_time: Option<Rtt>,
+}
+
+impl Judged {
+    fn at_start(service: &config::Service, here: SiteIndex, now: Timestamp) -> Self {
+        let is_own = service.site == here;
+        let unwatched = if is_own { service.monitors.is_empty() } else { service.remote_monitors.is_empty() };
+        let (state, judge, reason) = match service {
+            s if !s.enabled => {
+                (ServiceState::Disabled, Judge::Configuration, "disabled in the configuration")
+            }
+            _ if is_own && unwatched => (ServiceState::Up, Judge::NoMonitor, "no monitor is bound"),
+            _ if is_own => (ServiceState::Learning, Judge::OwnMonitors, "not checked yet"),
+            _ => (ServiceState::Learning, Judge::SiteWord, "no word from its site yet"),
+        };
+        let own = Checked { state, reason: reason.to_owned(), response_time: None };
+        Judged {
+            state,
+            since: now,
+            judge,
+            reason: reason.to_owned(),
+            response_time: None,
+            own: Some(own).filter(|_| is_own || !unwatched),
+            words: Words::default(),
+        }
+    }
+
+    /// A service of the own site: up if this node or one of its neighbours sees it up, as it is for the other sites. So all
+    /// nodes of the group answer alike, and a node that has just been started takes nothing out.
+    fn among_neighbours(&self, counts: impl Fn(&NodeId) -> bool) -> Option<Verdict> {
+        let own = self.own.as_ref()?;
+        let better = self.words.together(counts).filter(|(word, _)| {
+            (*word == ServiceState::Up && own.state != ServiceState::Up)
+                || (*word == ServiceState::Down && own.state == ServiceState::Learning)
+        });
+        let Some((state, node)) = better else {
+            let judge = if self.judge == Judge::NoMonitor { Judge::NoMonitor } else { Judge::OwnMonitors };
+            return Some(own.verdict(judge));
+        };
+        let reason = format!("said by {node}; here: {}", own.reason);
+        let response_time = own.response_time.or(self.words.response_time());
+        Some(Verdict { state, judge: Judge::SiteWord, reason, response_time })
+    }
+
+    /// A service of another site. `None` leaves it as it is: nothing was said yet that counts.
+    fn of_another_site(
+        &self,
+        now: Timestamp,
+        contact: &Contact,
+        config: &Config,
+        site: SiteIndex,
+    ) -> Option<Verdict> {
+        let site = config.sites.get(site.get())?;
+        let word = self.words.together(|node| contact.counts(now, node));
+        let known = trigger::Known {
+            is_silent: contact.is_down(),
+            word: word.map(|(state, _)| state),
+            own: self.own.as_ref().map(|own| own.state),
+        };
+        match trigger::judge(site.trigger_monitor, known) {
+            Judge::RemoteMonitors => {
+                let own = self.own.as_ref()?.verdict(Judge::RemoteMonitors);
+                let said = self.words.response_time().filter(|_| !contact.is_down());
+                Some(Verdict { response_time: said.or(own.response_time), ..own })
+            }
+            Judge::Silence => {
+                let reason = format!("no word from site {} for {:?}", site.name, config.mep.down_delay);
+                Some(Verdict {
+                    state: ServiceState::Down,
+                    judge: Judge::Silence,
+                    reason,
+                    response_time: None,
+                })
+            }
+            Judge::SiteWord | Judge::OwnMonitors | Judge::NoMonitor | Judge::Configuration => {
+                let (state, node) = word?;
+                let reason = match contact.relay() {
+                    Some(relay) => format!("said by {node}, relayed by {relay}"),
+                    None => format!("said by {node}"),
+                };
+                let response_time = self.words.response_time();
+                Some(Verdict { state, judge: Judge::SiteWord, reason, response_time })
+            }
+        }
+    }
+}
+
+impl Checked {
+    fn verdict(&self, judge: Judge) -> Verdict {
+        Verdict { state: self.state, judge, reason: self.reason.clone(), response_time: self.response_time }
+    }
+}

@@ -1,0 +1,73 @@
+//! What the exchange may read while it writes frames.
+
+use super::neighbours::Neighbours;
+use super::own_column::OwnColumn;
+use super::sites::Sites;
+use crate::cell::{Cell, Confirmed};
+use crate::persistence::Persistence;
+use crate::published::Shared;
+use config::Config;
+use gslb_types::{Ldns, SiteIndex, SiteName, Timestamp};
+use mep_core::{KnownLdns, KnownSession, SessionKey, Values};
+use probes_core::Prober;
+
+pub(super) struct Told<'a> {
+    pub(super) config: &'a Config,
+    pub(super) own: &'a OwnColumn,
+    pub(super) prober: &'a Prober,
+    pub(super) shared: &'a Shared,
+    pub(super) sites: &'a Sites,
+    pub(super) neighbours: &'a Neighbours,
+    pub(super) persistence: &'a Persistence,
+    pub(super) now: Timestamp,
+}
+
+impl Told<'_> {
+    fn entry(&self, ldns: Ldns, site: SiteIndex, confirmed: Option<Confirmed>) -> Option<(KnownLdns, Cell)> {
+        let (address, seen) = self.prober.asker(self.now, ldns)?;
+        let cell = self.shared.rtts.row(ldns)?.cell(site);
+        let age = self.now.since(cell.last_true(confirmed));
+        Some((KnownLdns { ldns, address, seen, reach: cell.reach(), kind: cell.kind(), age }, cell))
+    }
+
+    fn site(&self, name: &SiteName) -> Option<SiteIndex> {
+        self.config.sites.iter().position(|site| site.name == *name).and_then(SiteIndex::new)
+    }
+
+    /// What another site told; a value that is too old to count here is none to be passed on.
+    fn told(&self, site: SiteIndex, ldns: Ldns) -> Option<KnownLdns> {
+        let confirmed = self.sites.confirmed(site);
+        let (known, cell) = self.entry(ldns, site, confirmed)?;
+        let reach = cell.current(self.now, self.config.mep.max_age, confirmed);
+        Some(KnownLdns { reach, ..known })
+    }
+}
+
+impl Values for Told<'_> {
+    fn known(&self, ldns: Ldns) -> Option<KnownLdns> {
+        let (known, _) = self.entry(ldns, self.config.this_site(), self.neighbours.confirmed())?;
+        Some(known)
+    }
+
+    fn known_after(&self, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
+        self.own.entries_after(after).take(limit).filter_map(|ldns| self.known(ldns)).collect()
+    }
+
+    fn column(&self, site: &SiteName, ldns: Ldns) -> Option<KnownLdns> {
+        self.told(self.site(site)?, ldns)
+    }
+
+    fn column_after(&self, site: &SiteName, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
+        let Some(site) = self.site(site) else { return Vec::new() };
+        let entries = self.own.entries_after(after).take(limit);
+        entries.filter_map(|ldns| self.told(site, ldns)).collect()
+    }
+
+    fn session(&self, key: &SessionKey) -> Option<KnownSession> {
+        self.persistence.get(self.now, key)
+    }
+
+    fn sessions_after(&self, after: Option<&SessionKey>, limit: usize) -> Vec<KnownSession> {
+        self.persistence.after(self.now, after, limit)
+    }
+}
