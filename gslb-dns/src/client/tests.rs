@@ -217,3 +217,105 @@ async fn somebody_else_is_not_taken_for_a_node() {
     let failed = done.unwrap_err();
     assert!(matches!(failed, Failed::NotUnderstood(_)) && failed.code() == UNHEALTHY, "{failed}");
 }
+
+/// Takes what is printed until this part of it has come; then it is closed, as a pipe is whose reader has read enough.
+struct Until(Vec<u8>, &'static str);
+
+impl Until {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0).into_owned()
+    }
+}
+
+impl Write for Until {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.text().contains(self.1) { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    }
+}
+
+/// What `peers --watch` prints until this has come.
+async fn watched(address: SocketAddr, format: Format, until: &'static str) -> String {
+    let mut out = Until(Vec::new(), until);
+    let command = Command::Peers { watch: true, matrix: false };
+    let watching = answer(&command, address, format, &mut out);
+    let done = tokio::time::timeout(Duration::from_secs(30), watching).await;
+    let Ok(Err(Failed::Print(_))) = done else { panic!("{done:?}: {:.2000}", out.text()) };
+    out.text()
+}
+
+/// A node that answers streams by these bodies, one after the other, and then not at all; it says what it was asked.
+async fn streams(
+    bodies: &'static [&'static str],
+) -> (SocketAddr, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (asked, requests) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut bodies = bodies.iter();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = String::new();
+            while !request.ends_with("\r\n\r\n") {
+                request.push(char::from(stream.read_u8().await.unwrap()));
+            }
+            let (status, body) = match request.starts_with("GET /v1/peers/stream ") {
+                true => bodies.next().map_or(
+                    ("404 Not Found", r#"{"status":404,"reason":"there is no '/v1/peers/stream'"}"#),
+                    |body| ("200 OK", *body),
+                ),
+                false => ("200 OK", std::str::from_utf8(api!("peers.json")).unwrap()),
+            };
+            let answer = format!("HTTP/1.1 {status}\r\nConnection: close\r\n\r\n{body}");
+            let _ = asked.send(request);
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    (address, requests)
+}
+
+#[tokio::test]
+async fn watching_shows_each_event_on_one_line_for_programs() {
+    let text = watched(api(true).await, Format::Json, "\n").await;
+    let event: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&event["event"], &event["data"]["peers"]), (&"state".into(), &serde_json::json!([])));
+    assert!(event["id"].as_str().unwrap().ends_with("-0"), "{event}");
+}
+
+#[tokio::test]
+async fn watching_goes_on_after_the_last_event_when_a_stream_ends() {
+    let bodies = &[
+        "event: transition\nid: a-7\ndata: {\"n\":7}\n\nevent: transition\nid: a-8\ndata: {\"n\":8}\n\n",
+        ": keep-alive\n\nevent: transition\nid: a-9\ndata: {\"n\":9}\n\n",
+    ];
+    let (address, mut requests) = streams(bodies).await;
+    let text = watched(address, Format::Json, "\"n\":9").await;
+    let line = |n| format!("{{\"data\":{{\"n\":{n}}},\"event\":\"transition\",\"id\":\"a-{n}\"}}\n");
+    assert_eq!(text, [7, 8, 9].map(line).concat());
+    let mut ids = Vec::new();
+    while let Ok(request) = requests.try_recv() {
+        let id = request
+            .lines()
+            .find_map(|line| line.to_ascii_lowercase().strip_prefix("last-event-id: ").map(str::to_owned));
+        ids.extend(request.contains("/stream").then_some(id));
+    }
+    assert_eq!(ids, [None, Some("a-8".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_node_without_a_stream_is_asked_every_second_and_people_are_told_why() {
+    let (address, _requests) = streams(&[]).await;
+    let text = watched(address, Format::Table, "shown every second only").await;
+    assert!(text.contains("ams/1  up"), "{text}");
+    let why = format!("the node at {address} says: there is no '/v1/peers/stream' (status 404)");
+    assert!(text.ends_with(&format!("\nshown every second only: {why}\n")), "{text}");
+    // Programs find the whole state, as the first event would have it.
+    let (address, _requests) = streams(&[]).await;
+    let text = watched(address, Format::Json, "\n").await;
+    let event: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!((&event["event"], &event["data"]["peers"][0]["peer"]), (&"state".into(), &"ams/1".into()));
+}
