@@ -35,6 +35,10 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// A session that lasted this long proves the peer reachable: the back-off starts anew.
 const STABLE: Duration = Duration::from_secs(30);
 
+/// How long a peer that broke the protocol is neither dialled nor let in (threat T8). Long enough that it costs nothing to
+/// have it come back and do it again; short enough that an operator who put it right need not wait.
+const QUARANTINE: Duration = Duration::from_secs(60);
+
 /// Words are sent this many times as often as the less patient end asks for: two may be lost.
 const WORDS_PER_KEEPALIVE: u32 = 3;
 
@@ -67,10 +71,12 @@ impl Mep {
             self.command(CarrierCommand::Close { conn, reason: DUPLICATE.to_owned() });
             return self.seek_better(now, place);
         }
-        if self.peers[place].candidates.len() >= MOST_CANDIDATES {
+        let is_in_quarantine = self.peers[place].quarantine > now;
+        if is_in_quarantine || self.peers[place].candidates.len() >= MOST_CANDIDATES {
+            let refusal = if is_in_quarantine { Refusal::Quarantine } else { Refusal::TooMany };
             self.peers[place].status.refusals += 1;
-            self.command(CarrierCommand::Close { conn, reason: Refusal::TooMany.to_string() });
-            return;
+            self.command(CarrierCommand::Close { conn, reason: refusal.to_string() });
+            return self.after_candidate(now, place);
         }
         self.conns.insert(conn, place);
         self.peers[place].candidates.push(candidate);
@@ -193,7 +199,7 @@ impl Mep {
             wait += lower_first + draw(lower_first / 4, &mut self.rng);
         }
         peer.dial = Dial::Waiting;
-        self.timers.set(Timer::Dial(place), now + wait);
+        self.timers.set(Timer::Dial(place), peer.quarantine.max(now + wait));
     }
 
     /// Dials over QUIC in a while if the session is one that might run over it.
@@ -350,7 +356,10 @@ impl Mep {
             | DownReason::Shutdown => Some(reason.to_string()),
         };
         match reason {
-            DownReason::Misbehaved(_) => peer.backoff.refused(),
+            DownReason::Misbehaved(_) => {
+                peer.backoff.refused();
+                peer.quarantine = now + QUARANTINE;
+            }
             DownReason::Goodbye(_) | DownReason::Restarted => peer.backoff.reset(),
             _ if now.since(session.since) >= STABLE => peer.backoff.reset(),
             _ => peer.backoff.failed(),

@@ -39,6 +39,8 @@ pub(crate) struct Peer {
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) session: Option<Session>,
     displaced: VecDeque<u64>,
+    /// Until when nothing is heard from it.
+    pub(crate) quarantine: Timestamp,
     pub(crate) status: PeerStatus,
 }
 
@@ -119,6 +121,7 @@ impl Peer {
             candidates: Vec::new(),
             session: None,
             displaced: VecDeque::new(),
+            quarantine: Timestamp::ZERO,
             status: PeerStatus::new(settings.id.clone(), settings.address),
         }
     }

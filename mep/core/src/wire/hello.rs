@@ -65,6 +65,9 @@ pub(crate) enum Refusal {
     HelloTimeout(Duration),
     #[error("too many connections at once")]
     TooMany,
+    /// It broke the protocol a short while ago (threat T8).
+    #[error("in quarantine for breaking the protocol")]
+    Quarantine,
 }
 
 /// Whether a hello will do for a session with the node that the certificate names.

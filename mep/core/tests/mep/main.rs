@@ -5,11 +5,16 @@
 mod convergence;
 mod handshake;
 mod hostile;
+mod limits;
 mod links;
 mod liveness;
 mod net;
 mod refusals;
 mod relays;
+mod sessions;
+mod snapshots;
 mod strange_relays;
 mod suspect;
 mod sync;
+mod transport;
+mod versions;

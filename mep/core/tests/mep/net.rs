@@ -175,6 +175,8 @@ pub(crate) struct Net {
     by_conn: BTreeMap<(usize, ConnId), usize>,
     events: BTreeMap<(Timestamp, u64), Pending>,
     next: u64,
+    /// Dials that nodes wanted, and over what.
+    pub(crate) dialled: Vec<(Timestamp, Over)>,
     /// Frames sent, with sender and receiver.
     pub(crate) sent: Vec<(Timestamp, usize, usize, Bytes)>,
 }
@@ -199,6 +201,7 @@ impl Net {
             by_conn: BTreeMap::new(),
             events: BTreeMap::new(),
             next: 0,
+            dialled: Vec::new(),
             sent: Vec::new(),
         }
     }
@@ -543,6 +546,7 @@ impl Net {
         match command {
             CarrierCommand::Dial { peer, address, over } => {
                 self.hosts[n].dials.push(self.now);
+                self.dialled.push((self.now, over));
                 let to = self.hosts.iter().position(|h| h.address == address);
                 match to.filter(|to| self.hosts[*to].id == peer) {
                     Some(to) => self.dial_over(n, to, over),

@@ -214,23 +214,3 @@ fn a_request_for_what_a_node_may_not_have_relayed_is_counted() {
     });
     assert_eq!(ends.count(), 1);
 }
-
-#[test]
-fn a_peer_of_version_1_0_is_neither_told_links_nor_asked_to_relay() {
-    let mut scene = Scene::among(&["fra/1", "par/1", "ber/1"]).with(hello());
-    scene.say(Body::SnapshotBegin(proto::SnapshotBegin {}));
-    scene.say(Body::SnapshotEnd(proto::SnapshotEnd {}));
-    let outputs = scene.wait(secs(30));
-    let is_new = |o: &Output| match o {
-        Output::Carrier(CarrierCommand::Send { frame, .. }) => {
-            match proto::Frame::decode(frame.clone()).unwrap().body.unwrap() {
-                Body::Links(_) | Body::RelayRequest(_) | Body::Relayed(_) => true,
-                Body::SnapshotRequest(_) | Body::Sessions(_) => true,
-                _ => false,
-            }
-        }
-        _ => false,
-    };
-    assert!(!outputs.iter().any(is_new));
-    assert!(!scene.mep.ask_snapshot(scene.now, &node("fra/1")));
-}
