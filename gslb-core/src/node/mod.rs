@@ -201,6 +201,19 @@ impl Node {
             self.stats.withdrawn += 1;
             self.mep.note_rtt(now, advertised.ldns, advertised.first);
         }
+        self.exchange(now);
+        while self.mep.poll_timeout().is_some_and(|at| at <= now) {
+            // What it said may have made this node ask for something.
+            self.exchange(now);
+        }
+        // Behind the exchange: with a `down_delay` of 0 the end of a session is due at once.
+        self.health.handle_timeout(now);
+        self.announce_changes(now);
+        self.publish_if_due(now);
+    }
+
+    /// Lets the metric exchange do what is due.
+    fn exchange(&mut self, now: Timestamp) {
         let values = told::Told {
             config: &self.config,
             own: &self.own,
@@ -213,10 +226,6 @@ impl Node {
         };
         self.mep.handle_timeout(now, &values);
         self.settle(now);
-        // Behind the exchange: with a `down_delay` of 0 the end of a session is due at once.
-        self.health.handle_timeout(now);
-        self.announce_changes(now);
-        self.publish_if_due(now);
     }
 
     /// The next thing to do. To be called after each `handle_…` until there is none.

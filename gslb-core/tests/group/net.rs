@@ -1,0 +1,544 @@
+//! A GSLB group in one thread: whole nodes with the exchange between them, in virtual time.
+//!
+//! Links lose nothing and reorder nothing, as carriers promise; a cut link passes nothing and says nothing, so that nodes find
+//! out by themselves. Probes and checks are answered as the tests say.
+
+use config::Config;
+use gslb_core::{
+    Birth, Client, Decision, Family, Input, Node, Output, Published, SessionKey, Shared, SiteView, Turn,
+    decide,
+};
+use gslb_types::{Ldns, NodeId, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp};
+use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, Over};
+use probes_core::wire::{CheckOutcome, CheckReply, CheckRequest, ProbeOutcome, ProbeReply, ProbeRequest};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One way of every link.
+const LATENCY: Duration = Duration::from_millis(10);
+
+pub(crate) fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+pub(crate) fn at(s: u64) -> Timestamp {
+    Timestamp::from_micros(s * 1_000_000)
+}
+
+pub(crate) fn ms(n: u32) -> Reach {
+    Reach::Known(Rtt::from_micros(n * 1000))
+}
+
+/// The n-th LDNS, each in a prefix of its own.
+pub(crate) fn ldns(n: u32) -> IpAddr {
+    Ipv4Addr::from_bits(0x0b00_0035 + (n << 8)).into()
+}
+
+/// A group of these nodes, in the order of their sites: one service for each site, in a virtual server of all.
+fn text(nodes: &[&str]) -> String {
+    let mut sites: Vec<&str> = Vec::new();
+    for node in nodes {
+        let site = node.split('/').next().unwrap();
+        if !sites.contains(&site) {
+            sites.push(site);
+        }
+    }
+    let mut text =
+        "version = 1\n[ldns]\nidle_timeout = \"1h\"\n[[monitors]]\nname = \"web\"\nkind = \"tcp\"\n"
+            .to_owned();
+    for (n, site) in sites.iter().enumerate() {
+        text += &format!("[[sites]]\nname = \"{site}\"\n");
+        text += &format!(
+            "[[services]]\nname = \"web-{site}\"\nsite = \"{site}\"\naddress = \"198.18.{n}.80\"\nport = 80\nmonitors = [\"web\"]\n"
+        );
+    }
+    for (n, node) in nodes.iter().enumerate() {
+        text += &format!("[[nodes]]\nname = \"{node}\"\nmep = \"198.18.0.{}:4353\"\n", n + 1);
+    }
+    let services: Vec<String> = sites.iter().map(|site| format!("\"web-{site}\"")).collect();
+    text += &format!("[[vservers]]\nname = \"www\"\nservices = [{}]\n", services.join(", "));
+    text += "[[domains]]\nname = \"www.gslb.test\"\nvserver = \"www\"\n";
+    text += "[[zones]]\nname = \"gslb.test\"\nrecords = '''\n@ SOA ns hostmaster 1 1h 15m 1w 5s\n@ NS ns\nns A 198.18.0.1\n'''\n";
+    text
+}
+
+fn session_key(n: u8) -> SessionKey {
+    SessionKey::new(1, [192, 0, 2, n].into(), 32)
+}
+
+pub(crate) struct Host {
+    pub(crate) id: NodeId,
+    config: Arc<Config>,
+    pub(crate) shared: Arc<Shared>,
+    node: Option<Node>,
+    /// Rises with each start: what was under way to an earlier process is lost.
+    life: u64,
+    pub(crate) probes: Vec<(Timestamp, ProbeRequest)>,
+    alarm: Option<Timestamp>,
+}
+
+/// A connection with its two ends.
+struct Wire {
+    ends: [(usize, ConnId); 2],
+    /// What is held back by a cut, by direction.
+    held: [Vec<CarrierEvent>; 2],
+}
+
+enum Event {
+    Input { host: usize, life: u64, input: Input },
+    Arrive { wire: usize, direction: usize, event: CarrierEvent },
+    Knock { from: usize, life: u64, to: usize, over: Over },
+}
+
+pub(crate) struct Net {
+    pub(crate) now: Timestamp,
+    pub(crate) hosts: Vec<Host>,
+    cuts: BTreeSet<(usize, usize)>,
+    wires: Vec<Wire>,
+    by_conn: BTreeMap<(usize, ConnId), usize>,
+    events: BTreeMap<(Timestamp, u64), Event>,
+    next: u64,
+    /// RTT of a node to all LDNS; none: it gets no answer.
+    rtts: BTreeMap<usize, Option<u32>>,
+    /// Likewise to one LDNS.
+    exceptions: BTreeMap<(usize, IpAddr), Option<u32>>,
+    /// Checks of a service's address fail, seen from this node.
+    failing: BTreeSet<(usize, IpAddr)>,
+    /// Rows of a column that changed to another value, as published to the readers of each node.
+    pub(crate) watched: Option<Watch>,
+}
+
+/// What must not change while it is watched.
+pub(crate) struct Watch {
+    askers: Vec<IpAddr>,
+    before: Vec<Vec<Decision>>,
+    pub(crate) changes: Vec<String>,
+}
+
+impl Net {
+    /// The nodes of a group, all started at once.
+    pub(crate) fn of(nodes: &[&str], more: &str) -> Self {
+        Net::edited(nodes, |text| text + more)
+    }
+
+    /// Likewise, with another configuration.
+    pub(crate) fn edited(nodes: &[&str], edit: impl FnOnce(String) -> String) -> Self {
+        let text = edit(text(nodes));
+        let mut net = Net {
+            now: at(1),
+            hosts: Vec::new(),
+            cuts: BTreeSet::new(),
+            wires: Vec::new(),
+            by_conn: BTreeMap::new(),
+            events: BTreeMap::new(),
+            next: 0,
+            rtts: BTreeMap::new(),
+            exceptions: BTreeMap::new(),
+            failing: BTreeSet::new(),
+            watched: None,
+        };
+        for id in nodes {
+            let mut read = |_: &Path| Ok(text.clone().into_bytes());
+            let config = config::load(Path::new("/etc/gslb.toml"), &mut read, Some(id));
+            let config = Arc::new(config.unwrap_or_else(|errors| panic!("{errors}")));
+            let shared = Arc::new(Shared::new(&config, 1, net.now));
+            net.hosts.push(Host {
+                id: id.parse().unwrap(),
+                config,
+                shared,
+                node: None,
+                life: 0,
+                probes: Vec::new(),
+                alarm: None,
+            });
+        }
+        for host in 0..nodes.len() {
+            net.start(host);
+        }
+        net
+    }
+
+    /// The place of a node.
+    pub(crate) fn place(&self, node: &str) -> usize {
+        self.hosts.iter().position(|host| host.id.to_string() == node).unwrap()
+    }
+
+    /// Starts a process; nothing of one before is left.
+    pub(crate) fn start(&mut self, host: usize) {
+        self.next += 1;
+        let birth =
+            Birth { seed: self.next, boot: 1000 + self.next, local: Vec::new(), coalesce: Duration::ZERO };
+        let config = self.hosts[host].config.clone();
+        let shared = Arc::new(Shared::new(&config, 1, self.now));
+        let node = Node::new(config, shared.clone(), &birth, self.now);
+        let place = &mut self.hosts[host];
+        place.shared = shared;
+        place.life += 1;
+        place.node = Some(node);
+        self.take_outputs(host);
+    }
+
+    /// Ends a process without a word.
+    pub(crate) fn kill(&mut self, node: &str) {
+        let host = self.place(node);
+        self.hosts[host].node = None;
+        self.hosts[host].alarm = None;
+        let lost: Vec<usize> =
+            self.by_conn.iter().filter(|((h, _), _)| *h == host).map(|(_, wire)| *wire).collect();
+        self.by_conn.retain(|(h, _), _| *h != host);
+        // The other ends go on waiting: nobody tells them.
+        for wire in lost {
+            self.wires[wire].held = Default::default();
+        }
+    }
+
+    pub(crate) fn restart(&mut self, node: &str) {
+        self.kill(node);
+        let host = self.place(node);
+        self.start(host);
+    }
+
+    /// Nothing passes between two nodes any longer, either way.
+    pub(crate) fn cut(&mut self, a: &str, b: &str) {
+        let (a, b) = (self.place(a), self.place(b));
+        self.cuts.extend([(a, b), (b, a)]);
+    }
+
+    pub(crate) fn heal(&mut self, a: &str, b: &str) {
+        let (a, b) = (self.place(a), self.place(b));
+        self.cuts.retain(|cut| *cut != (a, b) && *cut != (b, a));
+        for wire in 0..self.wires.len() {
+            for direction in 0..2 {
+                let (from, to) = self.direction(wire, direction);
+                if (from, to) == (a, b) || (from, to) == (b, a) {
+                    for event in std::mem::take(&mut self.wires[wire].held[direction]) {
+                        self.add(self.now + LATENCY, Event::Arrive { wire, direction, event });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Cuts a node off from all others.
+    pub(crate) fn isolate(&mut self, node: &str) {
+        self.others(node).iter().for_each(|other| self.cut(node, other));
+    }
+
+    pub(crate) fn rejoin(&mut self, node: &str) {
+        self.others(node).iter().for_each(|other| self.heal(node, other));
+    }
+
+    fn others(&self, node: &str) -> Vec<String> {
+        self.hosts.iter().map(|host| host.id.to_string()).filter(|id| id != node).collect()
+    }
+
+    /// The RTT of a node to all LDNS.
+    pub(crate) fn rtt(&mut self, node: &str, millis: u32) {
+        let host = self.place(node);
+        self.rtts.insert(host, Some(millis));
+    }
+
+    /// Likewise to one LDNS; `None` for no answer.
+    pub(crate) fn rtt_to(&mut self, node: &str, ldns: IpAddr, millis: Option<u32>) {
+        let host = self.place(node);
+        self.exceptions.insert((host, ldns), millis);
+    }
+
+    /// Whether checks of a site's service pass, seen from a node.
+    pub(crate) fn set_service(&mut self, node: &str, site: &str, passes: bool) {
+        let host = self.place(node);
+        let config = &self.hosts[host].config;
+        let name = format!("web-{site}");
+        let address = config.services.iter().find(|s| s.name.as_str() == name).unwrap().address;
+        if passes {
+            self.failing.remove(&(host, address))
+        } else {
+            self.failing.insert((host, address))
+        };
+    }
+
+    /// A query from an LDNS comes to a node.
+    pub(crate) fn ask(&mut self, node: &str, ldns: IpAddr) {
+        let host = self.place(node);
+        self.turn(host, Some(Input::Sighting(ldns)));
+    }
+
+    /// A client of the n-th address uses its persistence session at a node.
+    pub(crate) fn use_session(&mut self, node: &str, n: u8, service: &str) {
+        let (host, now) = (self.place(node), self.now);
+        let node = self.hosts[host].node.as_mut().unwrap();
+        node.handle_session(now, session_key(n), service.parse().unwrap());
+        self.take_outputs(host);
+    }
+
+    /// Where it leads.
+    pub(crate) fn session(&self, node: &str, n: u8) -> Option<String> {
+        let node = self.hosts[self.place(node)].node.as_ref()?;
+        node.session(self.now, &session_key(n)).map(|session| session.service.to_string())
+    }
+
+    /// Lets time pass.
+    pub(crate) fn run(&mut self, time: Duration) {
+        let until = self.now + time;
+        while let Some(moment) = self.next_moment().filter(|moment| *moment <= until) {
+            self.now = self.now.max(moment);
+            self.step();
+            self.watch();
+        }
+        self.now = until;
+    }
+
+    fn next_moment(&self) -> Option<Timestamp> {
+        let event = self.events.first_key_value().map(|((at, _), _)| *at);
+        self.hosts.iter().filter_map(|host| host.alarm).chain(event).min()
+    }
+
+    fn step(&mut self) {
+        while let Some(first) = self.events.first_entry()
+            && first.key().0 <= self.now
+        {
+            let (_, event) = first.remove_entry();
+            self.happens(event);
+        }
+        for host in 0..self.hosts.len() {
+            if self.hosts[host].alarm.is_some_and(|at| at <= self.now) {
+                self.turn(host, None);
+            }
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Input { host, life, input } if self.hosts[host].life == life => {
+                self.turn(host, Some(input))
+            }
+            Event::Input { .. } => {}
+            Event::Arrive { wire, direction, event } => {
+                let link = self.direction(wire, direction);
+                if self.cuts.contains(&link) {
+                    return self.wires[wire].held[direction].push(event);
+                }
+                let (host, conn) = self.wires[wire].ends[1 - direction];
+                if self.by_conn.get(&(host, conn)) == Some(&wire) {
+                    if matches!(event, CarrierEvent::Closed { .. }) {
+                        self.by_conn.remove(&(host, conn));
+                    }
+                    self.turn(host, Some(Input::Carrier(event)));
+                }
+            }
+            Event::Knock { from, life, to, over } => self.knock(from, life, to, over),
+        }
+    }
+
+    fn knock(&mut self, from: usize, life: u64, to: usize, over: Over) {
+        if self.hosts[from].life != life || self.hosts[from].node.is_none() {
+            return;
+        }
+        if self.cuts.contains(&(from, to)) || self.hosts[to].node.is_none() {
+            let peer = self.hosts[to].id.clone();
+            let failed = CarrierEvent::DialFailed { peer, over, reason: "no answer".to_owned() };
+            return self.turn(from, Some(Input::Carrier(failed)));
+        }
+        let wire = self.wires.len();
+        let ends = [from, to].map(|host| {
+            self.next += 1;
+            (host, ConnId(self.next))
+        });
+        self.wires.push(Wire { ends, held: Default::default() });
+        for (n, (host, conn)) in ends.into_iter().enumerate() {
+            self.by_conn.insert((host, conn), wire);
+            let other = &self.hosts[ends[1 - n].0];
+            let connected = CarrierEvent::Connected {
+                conn,
+                peer: other.id.clone(),
+                dialled: n == 0,
+                address: other.config.this_node().mep,
+                certificate_expires: i64::MAX,
+                over,
+            };
+            self.turn(host, Some(Input::Carrier(connected)));
+        }
+    }
+
+    fn turn(&mut self, host: usize, input: Option<Input>) {
+        let now = self.now;
+        let Some(node) = self.hosts[host].node.as_mut() else { return };
+        match input {
+            Some(input) => node.handle_input(now, input),
+            None => {
+                node.handle_timeout(now);
+                // What comes of it is taken below; nothing may be due in the past.
+                assert!(node.poll_timeout().is_none_or(|at| at > now), "{} at {now:?}", self.hosts[host].id);
+            }
+        }
+        self.take_outputs(host);
+    }
+
+    fn take_outputs(&mut self, host: usize) {
+        let Some(node) = self.hosts[host].node.as_mut() else { return };
+        let outputs: Vec<Output> = std::iter::from_fn(|| node.poll_output()).collect();
+        self.hosts[host].alarm = self.hosts[host].node.as_ref().and_then(Node::poll_timeout);
+        for output in outputs {
+            match output {
+                Output::Probe(probe) => self.probe(host, probe),
+                Output::Check(check) => self.check(host, &check),
+                Output::Carrier(command) => self.carry(host, command),
+            }
+        }
+    }
+
+    fn probe(&mut self, host: usize, probe: ProbeRequest) {
+        self.hosts[host].probes.push((self.now, probe));
+        let rtt = self.exceptions.get(&(host, probe.target)).or(self.rtts.get(&host)).copied().flatten();
+        let (after, outcome) = match (rtt, probe.kind) {
+            (Some(millis), ProbeKind::Ping) => {
+                let rtt = Rtt::from_micros(millis * 1000);
+                (rtt.as_duration(), ProbeOutcome::EchoReply(rtt))
+            }
+            _ => (probe.timeout, ProbeOutcome::TimedOut),
+        };
+        self.tell(host, after, Input::Probe(ProbeReply { id: probe.id, outcome }));
+    }
+
+    fn check(&mut self, host: usize, check: &CheckRequest) {
+        let outcome = match self.failing.contains(&(host, check.target.ip())) {
+            true => CheckOutcome::Failed("refused".to_owned()),
+            false => CheckOutcome::Passed(Rtt::from_micros(2000)),
+        };
+        self.tell(host, Duration::from_millis(2), Input::Check(CheckReply { id: check.id, outcome }));
+    }
+
+    fn carry(&mut self, host: usize, command: CarrierCommand) {
+        match command {
+            CarrierCommand::Dial { peer, over, .. } => {
+                let to = self.hosts.iter().position(|other| other.id == peer).unwrap();
+                let life = self.hosts[host].life;
+                self.add(self.now + LATENCY, Event::Knock { from: host, life, to, over });
+            }
+            CarrierCommand::Send { conn, frame } => {
+                self.send(host, conn, |conn| CarrierEvent::Received { conn, frame })
+            }
+            CarrierCommand::Close { conn, reason } => {
+                self.send(host, conn, |conn| CarrierEvent::Closed { conn, reason });
+                self.by_conn.remove(&(host, conn));
+            }
+        }
+    }
+
+    fn send(&mut self, host: usize, conn: ConnId, event: impl FnOnce(ConnId) -> CarrierEvent) {
+        let Some(wire) = self.by_conn.get(&(host, conn)).copied() else { return };
+        let direction = usize::from(self.wires[wire].ends[1] == (host, conn));
+        let event = event(self.wires[wire].ends[1 - direction].1);
+        if self.wires[wire].held[direction].is_empty() {
+            self.add(self.now + LATENCY, Event::Arrive { wire, direction, event });
+        } else {
+            self.wires[wire].held[direction].push(event);
+        }
+    }
+
+    fn direction(&self, wire: usize, direction: usize) -> (usize, usize) {
+        let ends = self.wires[wire].ends;
+        (ends[direction].0, ends[1 - direction].0)
+    }
+
+    fn tell(&mut self, host: usize, after: Duration, input: Input) {
+        let life = self.hosts[host].life;
+        self.add(self.now + after, Event::Input { host, life, input });
+    }
+
+    fn add(&mut self, at: Timestamp, event: Event) {
+        self.next += 1;
+        self.events.insert((at, self.next), event);
+    }
+}
+
+/// What nodes show.
+impl Net {
+    pub(crate) fn published(&self, node: &str) -> Arc<Published> {
+        self.hosts[self.place(node)].shared.published.load_full()
+    }
+
+    fn site_index(&self, site: &str) -> SiteIndex {
+        let config = &self.hosts[0].config;
+        SiteIndex::new(config.sites.iter().position(|s| s.name.as_str() == site).unwrap()).unwrap()
+    }
+
+    pub(crate) fn site(&self, node: &str, site: &str) -> SiteView {
+        self.published(node).sites[self.site_index(site).get()].clone()
+    }
+
+    /// The state of a site's service, as a node judges it.
+    pub(crate) fn state(&self, node: &str, site: &str) -> ServiceState {
+        self.published(node).services[self.site_index(site).get()].state
+    }
+
+    /// What counts of a site's way to an LDNS at a node.
+    pub(crate) fn reach(&self, node: &str, site: &str, ldns: IpAddr) -> Reach {
+        let (host, published) = (&self.hosts[self.place(node)], self.published(node));
+        let Some(row) = host.shared.rtts.row(Ldns::exact(ldns)) else { return Reach::Pending };
+        let site = self.site_index(site);
+        let confirmed = published.sites[site.get()].confirmed;
+        row.cell(site).current(self.now, host.config.mep.max_age, confirmed)
+    }
+
+    /// The same at every node that runs.
+    pub(crate) fn reaches(&self, site: &str, ldns: IpAddr) -> Vec<Reach> {
+        let running = self.hosts.iter().filter(|host| host.node.is_some());
+        running.map(|host| self.reach(&host.id.to_string(), site, ldns)).collect()
+    }
+
+    /// What a node answers to an LDNS; the turn is always the same.
+    pub(crate) fn decision(&self, host: usize, ldns: IpAddr) -> Decision {
+        let published = self.hosts[host].shared.published.load_full();
+        let row = self.hosts[host].shared.rtts.row(Ldns::exact(ldns));
+        decide(0, Family::V4, &published, row.as_ref(), &Client { ldns }, Turn::default(), self.now)
+    }
+
+    /// Probes that a node sent since then, by LDNS.
+    pub(crate) fn probed(&self, node: &str, since: Timestamp) -> BTreeMap<IpAddr, usize> {
+        let mut counts = BTreeMap::new();
+        let probes = &self.hosts[self.place(node)].probes;
+        probes
+            .iter()
+            .filter(|(at, _)| *at >= since)
+            .for_each(|(_, p)| *counts.entry(p.target).or_default() += 1);
+        counts
+    }
+
+    /// From now on every change of a verdict for these LDNS, at any node that runs, is noted.
+    pub(crate) fn watch_answers(&mut self, askers: Vec<IpAddr>) {
+        let before = self.verdicts(&askers);
+        self.watched = Some(Watch { askers, before, changes: Vec::new() });
+    }
+
+    /// What changed since, and forgets it.
+    pub(crate) fn changes(&mut self) -> Vec<String> {
+        self.watched.take().map(|watch| watch.changes).unwrap_or_default()
+    }
+
+    fn verdicts(&self, askers: &[IpAddr]) -> Vec<Vec<Decision>> {
+        let of = |host| askers.iter().map(|ldns| self.decision(host, *ldns)).collect();
+        (0..self.hosts.len()).map(of).collect()
+    }
+
+    fn watch(&mut self) {
+        let Some(mut watch) = self.watched.take() else { return };
+        let after = self.verdicts(&watch.askers);
+        for (host, (before, after)) in watch.before.iter().zip(&after).enumerate() {
+            for ((before, after), ldns) in before.iter().zip(after).zip(&watch.askers) {
+                if before.verdict != after.verdict && self.hosts[host].node.is_some() {
+                    let (id, now) = (&self.hosts[host].id, self.now);
+                    watch.changes.push(format!(
+                        "{now:?} {id} for {ldns}: {:?} after {:?}",
+                        after.verdict, before.verdict
+                    ));
+                }
+            }
+        }
+        watch.before = after;
+        self.watched = Some(watch);
+    }
+}

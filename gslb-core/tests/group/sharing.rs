@@ -1,0 +1,221 @@
+//! Several nodes in a site: shares, the column that is the site's, and what a node's death or return moves.
+
+use crate::net::{Net, at, ldns, ms, secs};
+use gslb_types::{Reach, ServiceState};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+const NODES: [&str; 3] = ["fra/1", "fra/2", "iad/1"];
+
+/// fra is 20 ms away from all LDNS and iad 80 ms; the first `count` of them have asked.
+fn group(count: u32) -> Net {
+    let mut net = Net::of(&NODES, "");
+    for (node, millis) in [("fra/1", 20), ("fra/2", 20), ("iad/1", 80)] {
+        net.rtt(node, millis);
+    }
+    net.run(secs(5));
+    for n in 0..count {
+        net.ask(NODES[n as usize % 3], ldns(n));
+        net.run(std::time::Duration::from_millis(20));
+    }
+    net.run(secs(20));
+    net
+}
+
+fn all(count: u32) -> Vec<IpAddr> {
+    (0..count).map(ldns).collect()
+}
+
+#[test]
+fn each_ldns_is_probed_by_one_node_of_the_site_and_known_to_all() {
+    let mut net = group(60);
+    let since = net.now;
+    net.run(secs(60));
+    let (first, second) = (net.probed("fra/1", since), net.probed("fra/2", since));
+    let shares = (first.len(), second.len());
+    println!(
+        "of 60 LDNS fra/1 probes {} and fra/2 {}, iad/1 all {}",
+        shares.0,
+        shares.1,
+        net.probed("iad/1", since).len()
+    );
+    assert!(first.keys().all(|ldns| !second.contains_key(ldns)));
+    assert!(shares.0 + shares.1 == 60 && shares.0.min(shares.1) > 18, "{shares:?}");
+    for ldns in all(60) {
+        assert_eq!(
+            (net.reaches("fra", ldns), net.reaches("iad", ldns)),
+            (vec![ms(20); 3], vec![ms(80); 3]),
+            "{ldns}"
+        );
+    }
+    let p = net.published("fra/1");
+    assert_eq!((p.probing.ours, p.probing.ldns, p.sharing.len()), (shares.0, 60, 2));
+}
+
+/// The share decides, not who wrote last: whoever owns the LDNS speaks of it, for all nodes of the group alike.
+#[test]
+fn an_ldns_that_one_node_of_the_site_cannot_reach_has_one_value_everywhere() {
+    let mut net = group(0);
+    let mut seen = Vec::new();
+    for n in 0..12 {
+        net.rtt_to("fra/2", ldns(n), None);
+        net.ask("iad/1", ldns(n));
+    }
+    for _ in 0..80 {
+        net.run(secs(1));
+        for n in 0..12 {
+            let reaches = net.reaches("fra", ldns(n));
+            seen.push((n, reaches[2]));
+            let known: BTreeSet<String> =
+                reaches.iter().filter(|r| **r != Reach::Pending).map(|r| format!("{r:?}")).collect();
+            // A change needs the RTT interval to be told.
+            assert!(known.len() <= 1 || net.now < at(40), "{n}: {reaches:?} at {:?}", net.now);
+        }
+    }
+    for n in 0..12 {
+        let reaches = net.reaches("fra", ldns(n));
+        let owner =
+            if net.probed("fra/2", at(60)).contains_key(&ldns(n)) { Reach::Unreachable } else { ms(20) };
+        assert_eq!(reaches, [owner; 3], "{n}");
+        assert!(
+            !seen.contains(&(n, if owner == ms(20) { Reach::Unreachable } else { ms(20) })),
+            "{n} flickered"
+        );
+    }
+}
+
+/// Issue "MEP as operators trust it", 7: a node's death moves its share within the dead interval.
+#[test]
+fn a_node_s_death_moves_its_share_and_no_column_flickers() {
+    let mut net = group(60);
+    let before = net.now;
+    net.run(secs(10));
+    let share: BTreeSet<IpAddr> = net.probed("fra/1", before).into_keys().collect();
+    assert!(!share.is_empty());
+    net.watch_answers(all(60));
+    net.kill("fra/1");
+    let died = net.now;
+    let mut flickers = Vec::new();
+    let mut taken = None;
+    for second in 1..=90 {
+        net.run(secs(1));
+        for ldns in all(60) {
+            for node in ["fra/2", "iad/1"] {
+                let reach = net.reach(node, "fra", ldns);
+                if reach != ms(20) {
+                    flickers.push(format!("{node} {ldns} {reach:?} after {second} s"));
+                }
+            }
+        }
+        let probed = net.probed("fra/2", died);
+        if taken.is_none() && share.iter().all(|ldns| probed.contains_key(ldns)) {
+            taken = Some(second);
+        }
+    }
+    println!("{} LDNS of fra/1 are probed by fra/2 after {taken:?} s", share.len());
+    assert_eq!(flickers, [] as [String; 0]);
+    // Ten seconds until it is noticed, one interval for the first round.
+    assert!(taken.is_some_and(|seconds| seconds <= 16), "{taken:?}");
+    assert_eq!(net.changes(), [] as [String; 0]);
+    assert_eq!(net.published("fra/2").probing.ours, 60);
+    assert_eq!(net.site("iad/1", "fra").speaker, Some("fra/2".parse().unwrap()));
+}
+
+/// Behaviour 4: the empty table of a restarted node wipes nothing, and its services are learning.
+#[test]
+fn a_restarted_node_pulls_no_answer() {
+    let mut net = group(60);
+    net.watch_answers(all(60));
+    net.restart("fra/1");
+    // It answers by the backup method until it knows the LDNS: what it says of them meanwhile is not watched.
+    let own = net.place("fra/1");
+    for second in 1..=120 {
+        net.run(secs(1));
+        for ldns in all(60) {
+            for node in ["fra/2", "iad/1"] {
+                assert_eq!(net.reach(node, "fra", ldns), ms(20), "{node} {ldns} after {second} s");
+            }
+        }
+        assert_ne!(net.state("iad/1", "fra"), ServiceState::Down);
+    }
+    let id = net.hosts[own].id.to_string();
+    let elsewhere: Vec<String> =
+        net.changes().into_iter().filter(|change| !change.contains(&format!(" {id} "))).collect();
+    assert_eq!(elsewhere, [] as [String; 0]);
+    for ldns in all(60) {
+        assert_eq!(net.reaches("fra", ldns), [ms(20); 3], "{ldns}");
+        assert_eq!(net.decision(own, ldns).verdict, net.decision(1, ldns).verdict);
+    }
+}
+
+/// A restarted node takes its share back, and is the speaker again, without a value lost.
+#[test]
+fn a_node_that_comes_back_gets_its_share_again() {
+    let mut net = group(60);
+    let since = net.now;
+    net.run(secs(20));
+    let share: BTreeSet<IpAddr> = net.probed("fra/1", since).into_keys().collect();
+    net.kill("fra/1");
+    net.run(secs(40));
+    let host = net.place("fra/1");
+    net.start(host);
+    net.run(secs(40));
+    let since = net.now;
+    net.run(secs(20));
+    assert_eq!(net.probed("fra/1", since).into_keys().collect::<BTreeSet<_>>(), share);
+    assert!(net.probed("fra/2", since).keys().all(|ldns| !share.contains(ldns)));
+    assert_eq!(net.site("iad/1", "fra").speaker, Some("fra/1".parse().unwrap()));
+    for ldns in all(60) {
+        assert_eq!(net.reaches("fra", ldns), [ms(20); 3], "{ldns}");
+    }
+}
+
+#[test]
+fn a_site_is_asked_for_by_its_other_node_when_one_link_is_cut() {
+    let mut net = group(30);
+    net.watch_answers(all(30));
+    net.cut("fra/1", "iad/1");
+    net.run(secs(120));
+    let (speaker, relay) = (net.site("iad/1", "fra").speaker, net.site("fra/1", "iad").relayed_via);
+    assert_eq!((speaker, relay), (Some("fra/2".parse().unwrap()), Some("fra/2".parse().unwrap())));
+    for ldns in all(30) {
+        assert_eq!(
+            (net.reaches("fra", ldns), net.reaches("iad", ldns)),
+            (vec![ms(20); 3], vec![ms(80); 3]),
+            "{ldns}"
+        );
+    }
+    // What changes during the cut reaches everybody.
+    for node in ["fra/1", "fra/2"] {
+        net.rtt(node, 40);
+    }
+    net.rtt("iad/1", 60);
+    net.run(secs(20));
+    for ldns in all(30) {
+        assert_eq!(
+            (net.reaches("fra", ldns), net.reaches("iad", ldns)),
+            (vec![ms(40); 3], vec![ms(60); 3]),
+            "{ldns}"
+        );
+    }
+    net.heal("fra/1", "iad/1");
+    net.run(secs(60));
+    assert_eq!(net.site("fra/1", "iad").relayed_via, None);
+    assert_eq!(net.changes(), [] as [String; 0]);
+}
+
+/// One node that sees a service up is enough, for its own site as for the others.
+#[test]
+fn all_nodes_of_the_group_judge_a_service_alike() {
+    let mut net = group(0);
+    net.set_service("fra/1", "fra", false);
+    net.run(secs(60));
+    let states = |net: &Net| NODES.map(|node| net.state(node, "fra"));
+    assert_eq!(states(&net), [ServiceState::Up; 3]);
+    net.set_service("fra/2", "fra", false);
+    net.run(secs(60));
+    assert_eq!(states(&net), [ServiceState::Down; 3]);
+    net.set_service("fra/1", "fra", true);
+    net.run(secs(20));
+    assert_eq!(states(&net), [ServiceState::Up; 3]);
+}
