@@ -1,5 +1,6 @@
 //! From where which peer may come.
 
+use crate::name::Subject;
 use gslb_types::NodeId;
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,14 @@ impl Admission {
     /// Whether a configured peer listens at this address.
     pub(crate) fn knows(&self, address: IpAddr) -> bool {
         self.known.contains(&address.to_canonical())
+    }
+
+    /// Asks so of somebody who dials in. Where this node dials to is configured.
+    pub(crate) fn admit(&self, subject: Subject, address: IpAddr) -> Result<Subject, String> {
+        match self.refuses(&subject.node, address) {
+            Some(reason) => Err(reason),
+            None => Ok(subject),
+        }
     }
 
     /// Why this node may not come from this address, if so.

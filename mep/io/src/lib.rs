@@ -23,6 +23,6 @@ mod words;
 
 pub use admission::PeerAddresses;
 pub use carrier::{BindError, Carrier, Limits, Settings};
-pub use identity::{Date, Identity, IdentityError};
+pub use identity::{Date, Identity, IdentityError, IdentityStatus, News};
 pub use name::{GroupName, Subject, SubjectError};
 pub use pem::{Files, Pem, PemError};

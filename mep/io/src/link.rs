@@ -107,20 +107,13 @@ pub(crate) struct Link<W> {
 }
 
 impl<W: Wire> Link<W> {
-    /// Lives until the end. Fails, before anything was reported, if the peer has too many connections or comes from where it
-    /// must not.
+    /// Lives until the end. Fails, before anything was reported, if the peer has too many connections.
     pub(crate) async fn run(self, shared: &Shared) -> Result<(), String> {
         let peer = self.subject.node.clone();
-        let place = match self.unwelcome(shared) {
-            Some(reason) => Err(reason),
-            None => shared.connections.add(&peer).ok_or_else(|| format!("{peer} has too many connections")),
-        };
-        let (conn, queue) = match place {
-            Ok(place) => place,
-            Err(reason) => {
-                self.wire.end(Last::Ours(Why::Refused, reason.clone()), shared.limits.flush).await;
-                return Err(reason);
-            }
+        let Some((conn, queue)) = shared.connections.add(&peer) else {
+            let reason = format!("{peer} has too many connections");
+            self.wire.end(Last::Ours(Why::Refused, reason.clone()), shared.limits.flush).await;
+            return Err(reason);
         };
         let connected = CarrierEvent::Connected {
             conn,
@@ -139,13 +132,8 @@ impl<W: Wire> Link<W> {
         Ok(())
     }
 
-    /// Only whoever dials in is asked: where this node dials to is configured.
-    fn unwelcome(&self, shared: &Shared) -> Option<String> {
-        if self.dialled { None } else { shared.admission.refuses(&self.subject.node, self.address.ip()) }
-    }
-
     async fn live(mut self, shared: &Shared, conn: ConnId, mut queue: Queue) -> String {
-        let until = Until::of(&self.subject, self.own_expires);
+        let until = Until::of(&self.subject, self.own_expires, conn, unix_now());
         let last = {
             let (incoming, outgoing, path) = self.wire.parts();
             let mut receive = pin!(receive(shared, conn, incoming));
@@ -241,9 +229,11 @@ async fn watch(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Some(reason) = until.over(unix_now(), shared.limits.path_rtt) {
+        let own = shared.identity.current().subject().expires;
+        if let Some(reason) = until.over(own, unix_now(), shared.limits.path_rtt) {
             shared.connections.close(conn, reason);
         }
+        // Over QUIC a peer may move.
         if !dialled && let Some(reason) = shared.admission.refuses(peer, path.address().ip()) {
             shared.connections.close(conn, reason);
         }
@@ -258,23 +248,79 @@ async fn watch(
 /// How long a connection may stand: no longer than the certificates it was made with (faults I-48).
 struct Until {
     second: i64,
-    whose: &'static str,
+    own: bool,
+    /// When to go before that, if this node has another certificate by then.
+    early: i64,
 }
 
+/// The longest time before the end at which a connection is made anew. All peers of a node get the connections of one
+/// certificate: at the last second they would all come back at once (faults I-49).
+const SPREAD_S: i64 = 600;
+
 impl Until {
-    fn of(peer: &Subject, own: i64) -> Self {
-        if own <= peer.expires {
-            Until { second: own, whose: "this node's" }
-        } else {
-            Until { second: peer.expires, whose: "the peer's" }
+    /// `conn` draws the moment.
+    fn of(peer: &Subject, own: i64, conn: ConnId, now: i64) -> Self {
+        let second = own.min(peer.expires);
+        let spread = second.saturating_sub(now).clamp(0, 4 * SPREAD_S) / 4;
+        let drawn = i64::try_from(conn.0.wrapping_mul(GOLDEN) >> 32).unwrap_or(0); // below 2^32
+        let early = second.saturating_sub((spread * drawn) >> 32);
+        Until { second, own: own <= peer.expires, early }
+    }
+
+    /// The reason to end it, if that would be too late at the next look. `own` is this node's certificate in use.
+    fn over(&self, own: i64, now: i64, next: Duration) -> Option<String> {
+        let next = now.saturating_add(i64::try_from(next.as_secs()).unwrap_or(i64::MAX));
+        let renews = self.own && own > self.second && next >= self.early;
+        (renews || next >= self.second).then(|| {
+            let whose = if self.own { "this node's" } else { "the peer's" };
+            format!("{whose} certificate of this connection expires on {}", Date::of(self.second))
+        })
+    }
+}
+
+/// Spreads consecutive numbers evenly (Knuth, The Art of Computer Programming, 6.4).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn until(own: i64, peer: i64, conn: u64) -> Until {
+        let node = "fra/1".parse().unwrap();
+        let peer = Subject { node, valid_from: 0, expires: peer, serial: String::new() };
+        Until::of(&peer, own, ConnId(conn), 10_000)
+    }
+
+    #[test]
+    fn a_connection_ends_before_the_sooner_of_two_certificates() {
+        let next = Duration::from_secs(3);
+        for (own, peer, whose) in [(20_000, 30_000, "this node's"), (30_000, 20_000, "the peer's")] {
+            let until = until(own, peer, 1);
+            assert_eq!(until.over(own, 19_996, next), None);
+            let reason = until.over(own, 19_997, next).unwrap();
+            assert_eq!(
+                reason,
+                format!("{whose} certificate of this connection expires on 1970-01-01 05:33:20 UTC")
+            );
         }
     }
 
-    /// The reason to end it, if it would be too late at the next look.
-    fn over(&self, now: i64, next: Duration) -> Option<String> {
-        let next = now.saturating_add(i64::try_from(next.as_secs()).unwrap_or(i64::MAX));
-        (next >= self.second).then(|| {
-            format!("{} certificate of this connection expires on {}", self.whose, Date::of(self.second))
-        })
+    #[test]
+    fn those_of_one_certificate_that_was_renewed_are_made_anew_one_after_the_other() {
+        let next = Duration::from_secs(3);
+        let ends = |conn| {
+            let until = until(20_000, 30_000, conn);
+            (19_000..).find(|now| until.over(90_000, *now, next).is_some()).unwrap()
+        };
+        let mut all: Vec<i64> = (1..=32).map(ends).collect();
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[1] - pair[0] <= 40), "{all:?}");
+        assert!(*all.first().unwrap() >= 20_000 - SPREAD_S - 3 && *all.last().unwrap() < 20_000, "{all:?}");
+        assert_eq!(
+            until(20_000, 30_000, 5).over(20_000, 19_500, next),
+            None,
+            "there is no other to make it with"
+        );
+        assert_eq!(until(30_000, 20_000, 5).over(90_000, 19_500, next), None, "the peer looks after its own");
     }
 }

@@ -59,7 +59,8 @@ async fn accept(shared: Arc<Shared>, tcp: TcpStream, address: SocketAddr, ticket
 async fn welcome(shared: &Shared, tcp: TcpStream, address: SocketAddr) -> Result<Link<Exchange>, String> {
     let own = shared.identity.current();
     let tls = secure(&own, tcp).await?;
-    let found = peer_of(tls.get_ref().1.peer_certificates(), shared.identity.group());
+    let found = peer_of(tls.get_ref().1.peer_certificates(), shared.identity.group())
+        .and_then(|subject| shared.admission.admit(subject, address.ip()));
     let mut http = server().handshake(tls).await.map_err(|error| words::greeting(&error))?;
     let (request, mut respond) = first_call(&mut http).await?;
     let subject = match (found, wrong(&request)) {

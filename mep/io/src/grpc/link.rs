@@ -52,7 +52,16 @@ impl Exchange {
     async fn close(mut self, why: Why, reason: &str, patience: Duration) {
         let last = Status::new(code::of(why), fitting(reason));
         if self.outgoing.finish(&last).is_ok() && !self.outgoing.is_within() {
-            let rest = async { while let Ok(Some(_)) = self.incoming.messages.next().await {} };
+            let (messages, gone) = (&mut self.incoming.messages, &mut self.driver.gone);
+            let rest = async {
+                while let Ok(message) = messages.next().await {
+                    if message.is_none() {
+                        return;
+                    }
+                }
+                // What it sends can't be read, so only its hanging up shows that it has our last words.
+                let _ = gone.await;
+            };
             if timeout(patience, rest).await.is_ok() {
                 return;
             }

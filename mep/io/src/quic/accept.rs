@@ -56,6 +56,7 @@ async fn welcome(shared: &Shared, incoming: Incoming, address: SocketAddr) -> Re
         Err(_) => return Err(format!("the handshake was not finished within {limit:?}")),
     };
     let subject = peer_of(&connection, shared.identity.group())
+        .and_then(|subject| shared.admission.admit(subject, address.ip()))
         .inspect_err(|reason| connection.close(code::of(Why::Refused), reason.as_bytes()))?;
     match timeout_at(deadline, greet_back(&connection)).await {
         Ok(Ok((incoming, outgoing))) => {

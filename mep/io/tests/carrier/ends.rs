@@ -139,7 +139,9 @@ async fn a_peer_that_vanishes_is_closed_by_the_idle_timeout(over: Over) {
     b.connected().await;
     path.narrow(0);
     for node in [&mut a, &mut b] {
-        assert_eq!(node.closed().await, "nothing was heard from the peer until the idle timeout");
+        // Whoever notices first may be able to say so.
+        let reason = node.closed().await;
+        assert!(reason.ends_with("nothing was heard from the peer until the idle timeout"), "{reason}");
     }
 }
 
@@ -149,7 +151,9 @@ async fn a_session_that_says_nothing_is_not_kept_alive_by_the_transport(over: Ov
     let node = |me| Node::start_with(over, identity(&ca.issue(&id(me)).unwrap(), me), limits, 256);
     let Pair { mut a, mut b, .. } = join(node("fra/1"), node("ams/1")).await;
     for node in [&mut a, &mut b] {
-        assert_eq!(node.closed().await, "nothing was heard from the peer until the idle timeout");
+        // Whoever notices first may be able to say so.
+        let reason = node.closed().await;
+        assert!(reason.ends_with("nothing was heard from the peer until the idle timeout"), "{reason}");
     }
 }
 

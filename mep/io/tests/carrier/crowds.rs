@@ -1,0 +1,169 @@
+//! Crowds of strangers at the door (bar R7, threat T15).
+
+use crate::stranger;
+use crate::support::{Node, PATIENCE, authority, id, identity, loopback};
+use mep_core::carrier::{CarrierEvent, Over};
+use mep_io::pki::Authority;
+use mep_io::{Carrier, Limits, PeerAddresses, Settings};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
+use tokio::time::timeout;
+
+/// A node that knows where `fra/1` listens.
+fn node(ca: &Authority, over: Over) -> Node {
+    let own = identity(&ca.issue(&id("ams/1")).unwrap(), "ams/1");
+    let settings = Settings { listen: loopback(), identity: own.clone(), limits: Limits::default() };
+    let peer = PeerAddresses { node: id("fra/1"), address: [127, 0, 0, 9].into(), allowed: Vec::new() };
+    Node::run(over, own, Carrier::bind(settings).unwrap().with_peers(&[peer]), 4096)
+}
+
+fn peer(ca: &Authority, over: Over) -> Node {
+    let own = identity(&ca.issue(&id("fra/1")).unwrap(), "fra/1");
+    Node::start_at(over, "127.0.0.9:0".parse().unwrap(), own, Limits::default(), 64)
+}
+
+/// How long the peer takes to get in.
+async fn gets_in(peer: &mut Node, node: &mut Node) -> Duration {
+    let start = Instant::now();
+    peer.dial("ams/1", node.address).await;
+    peer.connected().await;
+    loop {
+        match node.event().await {
+            CarrierEvent::Connected { peer, .. } => break assert_eq!(peer, id("fra/1")),
+            CarrierEvent::Refused { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    start.elapsed()
+}
+
+/// A thousand addresses, so that no bound for a single one helps.
+fn source(number: usize) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::from_bits(0x7f02_0000 + number as u32 + 1).into(), 0)
+}
+
+#[tokio::test]
+async fn a_thousand_tcp_connections_that_say_nothing_do_not_keep_a_peer_out() {
+    let ca = authority();
+    let (mut node, mut peer) = (node(&ca, Over::Grpc), peer(&ca, Over::Grpc));
+    let mut held = Vec::new();
+    for number in 0..1000 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(source(number)).unwrap();
+        held.push(timeout(PATIENCE, socket.connect(node.address)).await.unwrap().unwrap());
+    }
+    let open = |held: &[TcpStream]| held.iter().filter(|tcp| tcp.try_read(&mut [0]).is_err()).count();
+    let took = gets_in(&mut peer, &mut node).await;
+    println!("gRPC: 1,000 silent connections, {} still open; a peer got in after {took:?}", open(&held));
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(open(&held) <= 256, "{} strangers are held", open(&held));
+}
+
+/// Each waits for the answer to its first packet and never goes on: genuine addresses, endless handshakes.
+#[tokio::test]
+async fn a_thousand_quic_handshakes_that_are_never_finished_do_not_keep_a_peer_out() {
+    let ca = authority();
+    let (mut node, mut peer) = (node(&ca, Over::Quic), peer(&ca, Over::Quic));
+    let mut silent = Vec::new();
+    for (number, packet) in first_packets(&ca, 1000).await.iter().enumerate() {
+        let socket = UdpSocket::bind(source(number)).await.unwrap();
+        socket.send_to(packet, node.address).await.unwrap();
+        silent.push(socket);
+    }
+    let took = gets_in(&mut peer, &mut node).await;
+    println!("QUIC: 1,000 unfinished handshakes; a peer got in after {took:?}");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+/// First packets of that many handshakes, genuine but for nobody waiting for the answers.
+async fn first_packets(ca: &Authority, count: usize) -> Vec<Vec<u8>> {
+    let catcher = UdpSocket::bind(loopback()).await.unwrap();
+    let endpoint = stranger::endpoint();
+    let address = catcher.local_addr().unwrap();
+    let config = stranger::client(ca.certificate(), None, stranger::alpn(Over::Quic));
+    let (mut seen, mut dialling) = (BTreeMap::new(), Vec::new());
+    let mut packet = vec![0; 2000];
+    while seen.len() < count {
+        dialling
+            .push(endpoint.connect_with(config.clone(), address, "1.ams.test.mep.gslb.internal").unwrap());
+        let size = timeout(PATIENCE, catcher.recv(&mut packet)).await.unwrap().unwrap();
+        let connection_id = packet[6..6 + usize::from(packet[5])].to_vec();
+        seen.entry(connection_id).or_insert(packet[..size].to_vec()); // later ones of a handshake are repetitions
+    }
+    seen.into_values().collect()
+}
+
+/// Sends each packet from an address of its own, as if forged, and counts how many were answered with a handshake, and how
+/// many with a demand to prove the address (Retry, RFC 9000 section 17.2.5).
+async fn flood(packets: &[Vec<u8>], to: SocketAddr) -> (usize, usize) {
+    let (mut handshakes, mut demands) = (0, 0);
+    let mut answer = vec![0; 2000];
+    for (number, packet) in packets.iter().enumerate() {
+        let source = Ipv4Addr::from_bits(0x7f01_0000 + number as u32 + 1);
+        let socket = UdpSocket::bind((source, 0)).await.unwrap();
+        socket.send_to(packet, to).await.unwrap();
+        timeout(PATIENCE, socket.recv(&mut answer)).await.expect("every first packet is answered").unwrap();
+        if answer[0] >> 4 == 0b1111 { demands += 1 } else { handshakes += 1 }
+    }
+    (handshakes, demands)
+}
+
+#[tokio::test]
+async fn handshakes_from_forged_addresses_take_no_room_and_peers_still_get_in() {
+    let ca = authority();
+    let (mut a, mut b) = (Node::start(Over::Quic, &ca, "fra/1"), Node::start(Over::Quic, &ca, "ams/1"));
+    let packets = first_packets(&ca, 400).await;
+    let start = Instant::now();
+    let (handshakes, demands) = flood(&packets, b.address).await;
+    assert_eq!(handshakes + demands, packets.len());
+    let rounds = 1 + start.elapsed().as_secs() as usize / 5; // an unfinished handshake is given up after 5 s
+    assert!(handshakes <= 32 * rounds, "{handshakes} forged addresses were believed");
+    let start = Instant::now();
+    a.dial("ams/1", b.address).await;
+    assert_eq!(a.connected().await.1, id("ams/1"));
+    println!("{handshakes} handshakes, {demands} demands; a peer got in after {:?}", start.elapsed());
+    loop {
+        match b.event().await {
+            CarrierEvent::Connected { peer, .. } => break assert_eq!(peer, id("fra/1")),
+            CarrierEvent::Refused { reason, .. } => {
+                assert!(reason.contains("not finished"))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// What the process takes of memory.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// Threat T15: less than 32 MB for ten thousand.
+#[tokio::test]
+async fn ten_thousand_unfinished_handshakes_take_little_memory_and_disturb_no_peer() {
+    const COUNT: usize = 10_000;
+    let ca = authority();
+    let (mut node, mut peer) = (node(&ca, Over::Quic), peer(&ca, Over::Quic));
+    let packets = first_packets(&ca, COUNT).await;
+    let (before, start, mut most) = (resident(), Instant::now(), 0);
+    for (number, packet) in packets.iter().enumerate() {
+        let socket = UdpSocket::bind(source(number)).await.unwrap();
+        socket.send_to(packet, node.address).await.unwrap();
+        if number % 100 == 0 {
+            most = most.max(resident().saturating_sub(before));
+            tokio::task::yield_now().await;
+        }
+    }
+    let took = gets_in(&mut peer, &mut node).await;
+    most = most.max(resident().saturating_sub(before));
+    println!(
+        "{COUNT} unfinished handshakes in {:?}: {} KiB more; a peer got in after {took:?}",
+        start.elapsed(),
+        most / 1024
+    );
+    assert!(most < 32 << 20, "{most} bytes");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
