@@ -13,6 +13,7 @@ mod cli;
 mod client;
 mod clock;
 mod demo;
+mod identity;
 mod listen;
 mod node_task;
 mod pki;
@@ -29,6 +30,11 @@ use tracing_subscriber::EnvFilter;
 
 /// What is logged unless `--log` says otherwise.
 const DEFAULT_LOG: &str = "info";
+
+/// Appended to what is logged by default. The QUIC library warns of packets it can't send, to a peer whose network is down,
+/// and of packets from strangers that make no sense: nothing an operator could act on, and what keeps a peer away is told by
+/// its state.
+const QUIET: &str = ",quinn_udp=error,quinn_proto=error";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -73,7 +79,8 @@ fn start_log(cli: &Cli) -> Result<WorkerGuard, tracing_subscriber::filter::Parse
         Command::Run(_) => DEFAULT_LOG,
         Command::Check(_) | Command::Demo(_) | Command::Pki(_) | Command::Ask(_) => "warn",
     };
-    let filter = EnvFilter::builder().parse(cli.log.as_deref().unwrap_or(default))?;
+    let default = format!("{default}{QUIET}");
+    let filter = EnvFilter::builder().parse(cli.log.as_deref().unwrap_or(&default))?;
     let (writer, guard) = tracing_appender::non_blocking(io::stderr());
     let format = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     let format = format.with_ansi(io::stderr().is_terminal());

@@ -55,6 +55,11 @@ pub(crate) fn check(args: &ConfigArgs) -> ExitCode {
         }
         None => {
             let identity = identity(&config).map_err(|error| error.to_string());
+            let identity = identity.map(|identity| {
+                if let Some((reason, _)) = identity.status().error {
+                    eprintln!("note: the node would start, and no peer would talk to it: {reason}");
+                }
+            });
             let dns = config.dns.tls.as_ref().map_or(Ok(()), listen::check_tls);
             if let Err(error) = identity.and(dns.map_err(|error| error.to_string())) {
                 eprintln!("{error}");
@@ -96,8 +101,9 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
         tracing::info!(
             %node, dns = ?server.dns, mep = %server.mep, admin, icmp_v4 = %icmp.v4, icmp_v6 = %icmp.v6, "node runs"
         );
+        let reread = server.certificates();
         let failure = tokio::select! {
-            () = signals.stopped() => None,
+            () = signals.stopped(|| reread.notify_one()) => None,
             failure = server.failed() => Some(failure),
         };
         tracing::info!(%node, failure = failure.as_deref(), "node stops");
@@ -129,14 +135,18 @@ impl Signals {
         })
     }
 
-    /// Returns when the process is asked to stop: SIGTERM, or Ctrl-C. SIGHUP means "read the configuration again"
-    /// everywhere, and a node can't do that while it runs: it is refused.
-    pub(crate) async fn stopped(&mut self) {
+    /// Returns when the process is asked to stop: SIGTERM, or Ctrl-C. SIGHUP means "read your files again" everywhere: a
+    /// node does so with its certificates, and can't with its configuration.
+    pub(crate) async fn stopped(&mut self, hung_up: impl Fn()) {
         loop {
             tokio::select! {
                 biased;
                 _ = self.hangup.recv() => {
-                    tracing::warn!("SIGHUP: the configuration is read at the start only; restart to take changes");
+                    tracing::warn!(
+                        "SIGHUP: certificates are read again; the configuration is read at the start only: restart to take \
+                         changes"
+                    );
+                    hung_up();
                 }
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
@@ -145,7 +155,7 @@ impl Signals {
     }
 }
 
-/// The certificate of this node, from the files of the configuration.
+/// The certificate of this node, from the files of the configuration. One whose time is over keeps no node from serving DNS.
 pub(crate) fn identity(config: &Config) -> Result<Identity, RunError> {
     let group: GroupName = config.group.name.parse().map_err(RunError::Group)?;
     let files = Files {
@@ -153,7 +163,7 @@ pub(crate) fn identity(config: &Config) -> Result<Identity, RunError> {
         certificate: config.mep.certificate.clone(),
         key: config.mep.key.clone(),
     };
-    Ok(Identity::load(&files, &group, &config.this_node().id)?)
+    Ok(Identity::load_at_start(&files, &group, &config.this_node().id)?)
 }
 
 /// Descriptors for all but DNS clients: the admin API's connections take half, checks and probes under way the rest.

@@ -1,6 +1,7 @@
 //! One running node: sockets, tasks and channels around `gslb_core::Node`. Assembly only, no policy.
 
 use crate::clock::Clock;
+use crate::identity;
 use crate::listen::{self, Context, Listeners};
 use crate::node_task::{self, Channels};
 use crate::tasks::Tasks;
@@ -12,7 +13,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// Probes, replies, frames and commands that may wait for one another; none of the machines needs more to keep going.
@@ -53,6 +54,7 @@ pub(crate) struct Server {
     pub(crate) icmp: probes_io::IcmpSockets,
     /// What it publishes.
     pub(crate) shared: Arc<Shared>,
+    certificates: Arc<Notify>,
     stop: CancellationToken,
     tasks: Tasks,
 }
@@ -65,10 +67,9 @@ impl Server {
         let shared = Arc::new(Shared::new(&config, rand::random(), clock.now()));
 
         let listeners = Listeners::bind(&config.dns)?;
-        let known_by = identity.clone();
         let carrier = Carrier::bind(mep_io::Settings {
             listen: config.mep.listen,
-            identity,
+            identity: identity.clone(),
             limits: mep_io::Limits::default(),
         })?
         .with_peers(&peer_addresses(&config));
@@ -91,18 +92,22 @@ impl Server {
             mep: carrier.local_address(),
             icmp: probing.icmp(),
             shared: shared.clone(),
+            certificates: Arc::default(),
             stop: stop.clone(),
             tasks: Tasks::default(),
         };
         let context = Context { shared: shared.clone(), clock, sightings, stop: stop.clone() };
         listeners.serve(&context, &mut server.tasks).map_err(StartError::Answer)?;
         if let Some((_, listener)) = admin {
+            let known = identity.clone();
             let state = admin::State::new(shared.clone(), move || clock.now())
                 .with_info(server.info(&config))
-                .with_identity(move || certificate(&known_by));
+                .with_identity(move || identity::told(&known));
             server.tasks.spawn("the admin API", admin::serve(listener, state, stop.clone()));
         }
         server.tasks.spawn("the sender of probes", probing.join());
+        let watching = identity::watch(identity, server.certificates.clone(), stop.clone());
+        server.tasks.spawn("the watcher of certificates", watching);
 
         let (command_sender, commands) = mpsc::channel(QUEUE);
         let (event_sender, events) = mpsc::channel(QUEUE);
@@ -134,6 +139,11 @@ impl Server {
         }
     }
 
+    /// Notified, it makes the node look at its certificate's files at once.
+    pub(crate) fn certificates(&self) -> Arc<Notify> {
+        self.certificates.clone()
+    }
+
     /// Stops: peers are told, sockets are closed. Returns when all has ended.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
@@ -144,11 +154,6 @@ impl Server {
     pub(crate) async fn failed(&mut self) -> String {
         self.tasks.ended().await.unwrap_or_else(|| "every task ended".to_owned())
     }
-}
-
-/// What the admin API tells of this node's certificate.
-fn certificate(identity: &Identity) -> admin::Identity {
-    admin::Identity { expires: Some(identity.subject().expires), ..admin::Identity::default() }
 }
 
 /// Drawn anew for each node task. By its boot id peers see at once that it knows nothing of the sessions of one that failed,

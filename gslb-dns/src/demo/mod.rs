@@ -67,7 +67,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), DemoError> {
         let demo = Demo::start(folder.path(), args.port).await?;
         tokio::select! {
             result = demo.play(args.change_after) => result?,
-            () = signals.stopped() => say!("\nStopping."),
+            () = signals.stopped(|| ()) => say!("\nStopping."),
         }
         demo.stop().await;
         Ok(())
