@@ -207,6 +207,13 @@ impl Mep {
     }
 }
 
+impl Asking {
+    /// Forgets that a peer was asked in vain for sites it says it has lost, too: when it hears them again it may be asked.
+    pub(crate) fn lost(&mut self, place: usize, has_lost: impl Fn(&SiteName) -> bool) {
+        self.barren.retain(|(site, asked), _| *asked != place || !has_lost(site));
+    }
+}
+
 impl Peer {
     /// Whether the peer says that it hears a node of a site, and has said so not long ago.
     fn hears(&self, now: Timestamp, site: &SiteName, keepalive: Duration) -> bool {
@@ -218,7 +225,7 @@ impl Peer {
     }
 
     /// Whether the peer says that it hears no node of a site.
-    fn has_lost(&self, site: &SiteName) -> bool {
+    pub(crate) fn has_lost(&self, site: &SiteName) -> bool {
         !self.status.links.iter().any(|link| link.peer.site == *site && link.state.has_session())
     }
 }

@@ -32,13 +32,19 @@
 //!   the last-seen age, about every sixth of the idle timeout and LDNS;
 //! - makes an entry for every [`Output::Sightings`] it does not know, and calls [`Mep::want`] if the sighting was not
 //!   fresh, so that values told before there was an entry are told again. Sightings told by peers are not passed on;
-//! - takes [`PeerStatus::since`] and [`PeerStatus::last_word`] of a peer that is up as what confirms its values.
+//! - takes the time of [`Output::PeerUp`] and [`PeerStatus::last_word`] of a peer with a session as what confirms its values;
+//! - takes the words of a relay ([`Output::RelayUp`], `via`) for those of the site, as old as `word_age` says: of a relay
+//!   that has nothing new [`Output::Rtts`] without rows comes for the sake of it;
+//! - calls [`Mep::note_session`] when a persistence session is used at this node, not when a peer tells of it.
 //!
 //! # What passes
 //! Both ends send a hello, then a snapshot (LDNS with their ages, and the values of the own site, in chunks), and after
 //! that what changes. Changes are kept as a set of changed keys, once for all peers; frames on their way to a peer are
 //! bounded by acknowledgements; so a slow peer gets the newest values late, and memory is bounded by the table. `proto/mep.proto`
 //! defines the messages.
+//!
+//! Every node tells its links. One that hears no node of a site asks a peer that does to relay it: the metrics by node, the
+//! site's column, what changes, and how old the site's last word is. One hop; only what is heard directly is relayed.
 
 mod asking;
 mod backoff;

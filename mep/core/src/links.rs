@@ -61,6 +61,8 @@ impl Mep {
         let status = &mut self.peers[place].status;
         status.links = links;
         status.links_at = Some(now);
+        let peer = &self.peers[place];
+        self.asking.lost(place, |site| peer.has_lost(site));
         self.timers.set(Timer::Relays, now);
     }
 }

@@ -102,6 +102,8 @@ pub(crate) struct Queue {
     sessions: Cursor,
     /// The sites it wants relayed.
     streams: BTreeMap<SiteName, Stream>,
+    /// When the next chunk of a walk over one of them may be told, however often they begin.
+    walk_next: Timestamp,
 }
 
 /// How far the telling of everything has come.
@@ -151,6 +153,7 @@ impl Outbox {
             knows_relays,
             sessions: Cursor::new(self.sessions.last()),
             streams: BTreeMap::new(),
+            walk_next: Timestamp::ZERO,
         }
     }
 
@@ -293,13 +296,13 @@ impl Outbox {
     }
 
     /// Takes a queue that fell too far behind back to the beginning: everything anew, newest values.
-    pub(crate) fn resync(&mut self, now: Timestamp, queue: &mut Queue) {
+    pub(crate) fn resync(&mut self, queue: &mut Queue) {
         queue.rtts = Cursor::new(self.rtts.last());
         queue.sightings = Cursor::new(self.sightings.last());
         queue.sessions = Cursor::new(self.sessions.last());
         queue.snapshot = Snapshot::NotBegun;
         for (site, stream) in &mut queue.streams {
-            self.heard.restart(now, site, stream);
+            self.heard.restart(site, stream);
         }
     }
 
@@ -323,7 +326,7 @@ impl Outbox {
         self.heard.word(now, node);
     }
 
-    /// A node told its services, as they were at `taken`. Returns whether somebody wants to know.
+    /// A node told its services, as they were at `taken`. Returns whether somebody wants to know at once: a state changed.
     pub(crate) fn node_metrics<'a>(
         &mut self,
         taken: Timestamp,
@@ -331,9 +334,9 @@ impl Outbox {
         services: &[ServiceMetric],
         queues: impl Iterator<Item = &'a mut Queue>,
     ) -> bool {
-        self.heard.metrics(taken, node, services);
+        let changed = self.heard.metrics(taken, node, services);
         let streams = queues.filter_map(|queue| queue.streams.get_mut(&node.site));
-        streams.map(|stream| stream.metrics_due(node)).count() > 0
+        streams.map(|stream| stream.metrics_came(node, changed)).count() > 0 && changed
     }
 
     /// A node told values of its site. Returns whether somebody wants to know.
@@ -360,11 +363,11 @@ impl Outbox {
     }
 
     /// Relays these sites to a peer, and no others.
-    pub(crate) fn relay(&mut self, now: Timestamp, queue: &mut Queue, sites: BTreeSet<SiteName>) {
+    pub(crate) fn relay(&mut self, queue: &mut Queue, sites: BTreeSet<SiteName>) {
         queue.streams.retain(|site, _| sites.contains(site));
         for site in sites {
             if let Entry::Vacant(place) = queue.streams.entry(site) {
-                let stream = self.heard.stream(now, place.key());
+                let stream = self.heard.stream(place.key());
                 place.insert(stream);
             }
         }
@@ -438,7 +441,10 @@ impl Outbox {
             part = part.or_else(|| self.heard.next(now, site, stream, values));
         }
         for (site, stream) in &mut queue.streams {
-            part = part.or_else(|| self.heard.walk(now, site, stream, values));
+            if part.is_none() && queue.walk_next <= now {
+                part = self.heard.walk(now, site, stream, values);
+                queue.walk_next = if part.is_some() { now + SNAPSHOT_PACE } else { queue.walk_next };
+            }
         }
         queue.streams.retain(|_, stream| !stream.is_over());
         part.into_iter().collect()
@@ -494,7 +500,8 @@ impl Queue {
             Snapshot::Done if self.snapshot_again => Some(self.snapshot_began + SNAPSHOT_REST),
             Snapshot::NotBegun | Snapshot::Done => None,
         };
-        snapshot.into_iter().chain(self.streams.values().filter_map(Stream::next_at)).min()
+        let walk = self.streams.values().any(Stream::walks).then_some(self.walk_next);
+        snapshot.into_iter().chain(walk).min()
     }
 
     /// Notes that the peer asks for a snapshot. One that has begun does not count: the peer may have skipped its beginning.
@@ -502,7 +509,7 @@ impl Queue {
         self.snapshot_again = true;
     }
 
-    /// Lets the ages of the sites that are relayed to the peer be told.
+    /// Lets the ages of the sites that are relayed to the peer be told, and the numbers that came since.
     pub(crate) fn words_due(&mut self) -> bool {
         self.streams.values_mut().map(Stream::word_due).count() > 0
     }

@@ -8,7 +8,7 @@ use crate::log::{ChangeLog, Cursor};
 use crate::wire::{self, CHUNK, Said};
 use crate::{KnownLdns, RttRow, ServiceMetric, Values};
 use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteName, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Services kept of one node; what a peer names beyond that is not relayed.
@@ -39,6 +39,8 @@ pub(super) struct Stream {
     stage: Stage,
     /// The nodes whose services are still to be told, and from which one.
     metrics: BTreeMap<NodeId, usize>,
+    /// The nodes whose numbers have changed since, which may wait.
+    numbers: BTreeSet<NodeId>,
     pub(super) rtts: Cursor,
     walk: Walk,
     /// The site's age is to be told, though nothing is new.
@@ -56,7 +58,7 @@ enum Stage {
 /// How far the telling of all RTTs has come.
 #[derive(Clone, Copy, Debug)]
 enum Walk {
-    At { after: Option<Ldns>, next: Timestamp },
+    At { after: Option<Ldns> },
     Done,
 }
 
@@ -80,13 +82,18 @@ impl Heard {
         }
     }
 
-    pub(super) fn metrics(&mut self, taken: Timestamp, node: &NodeId, services: &[ServiceMetric]) {
-        let Some(node) = self.nodes.get_mut(node) else { return };
+    /// Keeps what a node said. Returns whether a service is new or in another state.
+    pub(super) fn metrics(&mut self, taken: Timestamp, node: &NodeId, services: &[ServiceMetric]) -> bool {
+        let Some(node) = self.nodes.get_mut(node) else { return false };
+        let mut changed = false;
         for service in services {
-            if node.services.len() < MOST_SERVICES || node.services.contains_key(&service.name) {
+            let before = node.services.get(&service.name).map(|(before, _)| before.state);
+            if before.is_some() || node.services.len() < MOST_SERVICES {
+                changed |= before != Some(service.state);
                 node.services.insert(service.name.clone(), (service.clone(), taken));
             }
         }
+        changed
     }
 
     pub(super) fn hears(&self, site: &SiteName) -> bool {
@@ -118,22 +125,23 @@ impl Heard {
     }
 
     /// A stream that begins with everything; one that ends at once if the site is not heard.
-    pub(super) fn stream(&mut self, now: Timestamp, site: &SiteName) -> Stream {
+    pub(super) fn stream(&mut self, site: &SiteName) -> Stream {
         let stage = if self.hears(site) { Stage::Begins } else { Stage::Ends };
         let from = self.nodes.keys().filter(|node| node.site == *site).map(|node| (node.clone(), 0));
         Stream {
             stage,
             metrics: from.collect(),
+            numbers: BTreeSet::new(),
             rtts: Cursor::new(self.log(site).changes.last()),
-            walk: Walk::At { after: None, next: now },
+            walk: Walk::At { after: None },
             word: false,
         }
     }
 
     /// Takes a stream that fell too far behind back to the beginning of the walk.
-    pub(super) fn restart(&mut self, now: Timestamp, site: &SiteName, stream: &mut Stream) {
+    pub(super) fn restart(&mut self, site: &SiteName, stream: &mut Stream) {
         stream.rtts = Cursor::new(self.log(site).changes.last());
-        stream.walk = Walk::At { after: None, next: now };
+        stream.walk = Walk::At { after: None };
     }
 
     /// What is to be told next of a site, the walk apart.
@@ -171,23 +179,21 @@ impl Heard {
         stream: &mut Stream,
         values: &dyn Values,
     ) -> Option<Part> {
-        loop {
-            let Walk::At { after, next } = stream.walk else { return None };
-            if next > now || stream.stage != Stage::Goes {
-                return None;
-            }
-            let chunk = values.column_after(site, after, CHUNK);
-            let last = chunk.last().map(|known| known.ldns).filter(|last| Some(*last) > after);
-            stream.walk = match last {
-                Some(last) => Walk::At { after: Some(last), next: now + super::SNAPSHOT_PACE },
-                None => Walk::Done,
-            };
-            let rows: Vec<RttRow> =
-                chunk.iter().filter(|known| known.reach != Reach::Pending).map(super::row).collect();
-            if !rows.is_empty() {
-                return Some(self.part(now, site, stream, &Said::Rtts(rows)));
-            }
+        let Walk::At { after } = stream.walk else { return None };
+        if stream.stage != Stage::Goes {
+            return None;
         }
+        let chunk = values.column_after(site, after, CHUNK);
+        let Some(last) = chunk.last().map(|known| known.ldns).filter(|last| Some(*last) > after) else {
+            stream.walk = Walk::Done;
+            return None;
+        };
+        stream.walk = Walk::At { after: Some(last) };
+        let rows: Vec<RttRow> =
+            chunk.iter().filter(|known| known.reach != Reach::Pending).map(super::row).collect();
+        // A chunk of nothing is told as well: it has cost as much, and the walk keeps its pace.
+        let said = if rows.is_empty() { Said::Nothing } else { Said::Rtts(rows) };
+        Some(self.part(now, site, stream, &said))
     }
 
     /// What the table says of LDNS that somebody asked for.
@@ -258,14 +264,19 @@ impl Heard {
 }
 
 impl Stream {
-    /// A node of the site said something new of its services.
-    pub(super) fn metrics_due(&mut self, node: &NodeId) {
-        self.metrics.insert(node.clone(), 0);
+    /// A node of the site said something of its services; `at_once` if it does not wait for company.
+    pub(super) fn metrics_came(&mut self, node: &NodeId, at_once: bool) {
+        if at_once {
+            self.metrics.insert(node.clone(), 0);
+        } else {
+            self.numbers.insert(node.clone());
+        }
     }
 
-    /// The age of the site's last word is to be told.
+    /// The age of the site's last word is to be told, and the numbers that came since.
     pub(super) fn word_due(&mut self) {
         self.word = true;
+        self.metrics.extend(std::mem::take(&mut self.numbers).into_iter().map(|node| (node, 0)));
     }
 
     /// The site is not heard any longer.
@@ -278,16 +289,16 @@ impl Stream {
         self.stage == Stage::Over
     }
 
-    /// When there will be something to say though nothing happens until then.
-    pub(super) fn next_at(&self) -> Option<Timestamp> {
-        match self.walk {
-            Walk::At { next, .. } => Some(next),
-            Walk::Done => None,
-        }
+    /// Whether there is more of its walk to come.
+    pub(super) fn walks(&self) -> bool {
+        matches!(self.walk, Walk::At { .. })
     }
 
     pub(super) fn has_waiting(&self) -> bool {
-        let walking = matches!(self.walk, Walk::At { .. });
-        walking || self.word || self.stage != Stage::Goes || !self.metrics.is_empty() || self.rtts.pending > 0
+        self.walks()
+            || self.word
+            || self.stage != Stage::Goes
+            || !self.metrics.is_empty()
+            || self.rtts.pending > 0
     }
 }

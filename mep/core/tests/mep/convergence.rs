@@ -94,6 +94,39 @@ fn assert_converged(net: &Net) {
     }
 }
 
+/// What the far ends of a cut know of one another by way of the third.
+fn assert_relayed(net: &Net, cut: (usize, usize)) {
+    for (reader, teller) in [cut, (cut.1, cut.0)] {
+        assert!(net.status(reader, teller).relay.is_some(), "{teller} is not relayed to {reader}");
+        for n in 0..LDNS {
+            let told = net.hosts[teller].table.reach(ldns(n));
+            let entry = net.hosts[reader].table.entries.contains_key(&ldns(n));
+            if entry && told.is_some_and(|told| told != Reach::Pending) {
+                assert_eq!(net.column(reader, teller, n), told, "what {teller} says of {n}, at {reader}");
+            }
+        }
+        let relay = 3 - reader - teller;
+        assert_eq!((net.status(reader, relay).violations, net.status(relay, reader).violations), (0, 0));
+    }
+}
+
+/// The cut that stays when all else heals: one pair, one or both ways.
+fn lasting_cuts() -> impl Strategy<Value = (usize, usize, bool)> {
+    prop_oneof![Just((0, 1)), Just((0, 2)), Just((1, 2))]
+        .prop_flat_map(|(a, b)| (Just(a), Just(b), any::<bool>()))
+}
+
+/// All that nodes of a net said and sent, in order.
+fn history(events: &[Event], cut: (usize, usize)) -> (String, Vec<bytes::Bytes>) {
+    let mut net = Net::of(&NODES);
+    events.iter().for_each(|event| happen(&mut net, *event));
+    net.heal();
+    net.part(cut.0, cut.1);
+    net.run(secs(40));
+    let outputs: Vec<_> = net.hosts.iter().map(|host| &host.outputs).collect();
+    (format!("{outputs:?}"), net.sent.into_iter().map(|(_, _, _, frame)| frame).collect())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -111,6 +144,39 @@ proptest! {
             let knowing = net.hosts.iter().filter(|host| host.table.reach(ldns(n)).is_some()).count();
             prop_assert!(!net.hosts.iter().any(measured) || knowing == NODES.len(), "{} know of {}", knowing, n);
         }
+    }
+
+    #[test]
+    fn tables_agree_by_way_of_a_third_node_while_a_pair_stays_cut(
+        events in proptest::collection::vec(prop_oneof![3 => ldns_events(), 1 => network_events()], 1..60),
+        (a, b, both) in lasting_cuts(),
+        after in proptest::collection::vec(ldns_events(), 0..40),
+    ) {
+        let mut net = Net::of(&NODES);
+        events.into_iter().for_each(|event| happen(&mut net, event));
+        net.heal();
+        net.cuts.insert((a, b));
+        if both {
+            net.cuts.insert((b, a));
+        }
+        let third = 3 - a - b;
+        net.run_until(secs(60), |net| net.is_up(a, third) && net.is_up(b, third));
+        net.run(secs(15));
+        after.into_iter().for_each(|event| happen(&mut net, event));
+        net.run(secs(15));
+        assert_relayed(&net, (a, b));
+        net.heal();
+        settle(&mut net);
+        assert_converged(&net);
+        prop_assert!((0..3).all(|at| (0..3).all(|of| at == of || net.status(at, of).relay.is_none())));
+    }
+
+    #[test]
+    fn equal_inputs_give_equal_outputs(
+        events in proptest::collection::vec(prop_oneof![3 => ldns_events(), 1 => network_events()], 1..40),
+        (a, b, _) in lasting_cuts(),
+    ) {
+        prop_assert!(history(&events, (a, b)) == history(&events, (a, b)));
     }
 
     #[test]

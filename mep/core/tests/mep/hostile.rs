@@ -3,9 +3,9 @@
 
 use crate::net::{node, secs};
 use crate::refusals::{Scene, hello};
-use gslb_types::{ServiceState, SiteName};
+use gslb_types::{NodeId, ServiceState, SiteName};
 use mep_core::carrier::{CarrierCommand, CarrierEvent, MAX_FRAME, Over};
-use mep_core::proto::{self, frame::Body};
+use mep_core::proto::{self, frame::Body, relayed::What};
 use mep_core::{DownReason, Output, PeerState};
 use proptest::prelude::*;
 use prost::Message;
@@ -175,7 +175,42 @@ fn any_body() -> impl Strategy<Value = Body> {
             ..Default::default()
         },
     );
+    let link = ("[a-z]{1,3}", "[0-9]", any::<i32>(), any::<Option<u32>>()).prop_map(
+        |(site, node, state, word_age_ms)| proto::Link { site, node, state: state % 6, word_age_ms },
+    );
+    let site = || prop_oneof![Just("ber".to_owned()), "(fra|par|ber|.{0,9})"];
+    let what = prop_oneof![
+        Just(None),
+        Just(Some(What::Begin(proto::RelayBegin {}))),
+        Just(Some(What::End(proto::RelayEnd {}))),
+        proptest::collection::vec(group.clone(), 0..3)
+            .prop_map(|groups| Some(What::Rtts(proto::RttRows { groups }))),
+        ("[0-9]", proptest::collection::vec(service.clone(), 0..3)).prop_map(|(node, services)| {
+            let metrics = Some(proto::SiteMetrics { age_ms: 1, services });
+            Some(What::Metrics(proto::NodeMetrics { node, metrics }))
+        }),
+    ];
+    let session = (any::<u32>(), ".{0,9}", 0..40_u32, column(), 0..140_u32, octets()).prop_map(
+        |(persistence, service, v4_prefix, v4, v6_prefix, v6)| proto::SessionGroup {
+            persistence,
+            service,
+            idle_ms: 1,
+            v4_prefix,
+            v4,
+            v6_prefix,
+            v6,
+        },
+    );
     prop_oneof![
+        proptest::collection::vec(link, 0..5).prop_map(|links| Body::Links(proto::Links { links })),
+        proptest::collection::vec(site(), 0..5)
+            .prop_map(|sites| Body::RelayRequest(proto::RelayRequest { sites })),
+        (site(), any::<u32>(), what).prop_map(|(site, age, what)| {
+            Body::Relayed(proto::Relayed { site, word_age_ms: age % 20_000, what })
+        }),
+        Just(Body::SnapshotRequest(proto::SnapshotRequest {})),
+        proptest::collection::vec(session, 0..4)
+            .prop_map(|groups| Body::Sessions(proto::Sessions { groups })),
         proptest::collection::vec(group, 0..4).prop_map(|groups| Body::Rtts(proto::RttRows { groups })),
         proptest::collection::vec(sightings, 0..4)
             .prop_map(|groups| Body::Sightings(proto::Sightings { groups })),
@@ -190,20 +225,27 @@ fn any_body() -> impl Strategy<Value = Body> {
     ]
 }
 
+/// Of other sites, the one it says it hears and this node does not.
+fn is_asked_for(site: &SiteName, via: &Option<NodeId>) -> bool {
+    site.as_str() == "ber" && *via == Some(node("fra/1"))
+}
+
 /// Only what belongs to the peer may come out of a session with it.
 fn is_its_own(output: &Output) -> bool {
     let fra = node("fra/1");
     match output {
-        Output::Carrier(CarrierCommand::Dial { peer, .. })
-        | Output::PeerUp { peer }
+        Output::Carrier(CarrierCommand::Dial { .. }) => true,
+        Output::PeerUp { peer }
         | Output::PeerDown { peer, .. }
         | Output::Synced { peer }
         | Output::Sightings { peer, .. }
         | Output::Sessions { peer, .. } => *peer == fra,
         Output::Rtts { peer, site, via, .. } | Output::Metrics { peer, site, via, .. } => {
-            *peer == fra && *site == fra.site && via.is_none()
+            (*peer == fra && *site == fra.site && via.is_none()) || is_asked_for(site, via)
         }
-        Output::RelayUp { .. } | Output::RelayDown { .. } => false,
+        Output::RelayUp { site, via } | Output::RelayDown { site, via, .. } => {
+            is_asked_for(site, &Some(via.clone()))
+        }
         Output::Carrier(CarrierCommand::Send { .. } | CarrierCommand::Close { .. }) => true,
     }
 }
@@ -229,7 +271,15 @@ proptest! {
             1..12,
         ),
     ) {
-        let mut scene = Scene::up();
+        let mut scene = Scene::among(&["fra/1", "par/1", "ber/1"]).with(proto::Hello { minor: 1, ..hello() });
+        let link = proto::Link { site: "ber".to_owned(), node: "1".to_owned(), state: 2, word_age_ms: Some(1) };
+        for body in [
+            Body::SnapshotBegin(proto::SnapshotBegin {}),
+            Body::SnapshotEnd(proto::SnapshotEnd {}),
+            Body::Links(proto::Links { links: vec![link] }),
+        ] {
+            scene.say(body);
+        }
         for (body, ack, flips) in frames {
             scene.seq += 1;
             let frame = proto::Frame { seq: scene.seq, ack: u64::from(ack % 4), heard_ms: None, body: Some(body) };

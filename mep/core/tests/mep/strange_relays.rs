@@ -214,3 +214,16 @@ fn a_request_for_what_a_node_may_not_have_relayed_is_counted() {
     });
     assert_eq!(ends.count(), 1);
 }
+
+/// When a site dies, the relay's last word about it may turn too old a moment before the relay says so itself. That is no
+/// reason not to ask it when it hears the site again.
+#[test]
+fn a_relay_that_lost_the_site_as_well_is_asked_again_when_it_hears_it() {
+    let mut scene = scene();
+    scene.say(links(&["ber"]));
+    scene.say(relayed("ber", 40, None));
+    let outputs = scene.wait(secs(10));
+    assert!(outputs.iter().any(|o| matches!(o, Output::RelayDown { .. })));
+    scene.say(links(&["par"]));
+    assert_eq!(requests(&scene.say(links(&["ber"]))), [["ber"]]);
+}
