@@ -4,3 +4,4 @@
 mod net;
 mod partitions;
 mod sharing;
+mod show;
