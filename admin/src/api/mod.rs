@@ -77,6 +77,11 @@ impl View<'_> {
         millis(self.age(then))
     }
 
+    /// Milliseconds until then; 0 afterwards.
+    fn left_ms(&self, then: Timestamp) -> u64 {
+        millis(then.since(self.now))
+    }
+
     /// The name of a site; "?" for one that the configuration does not have, which nothing published names.
     pub(crate) fn site(&self, site: SiteIndex) -> String {
         self.config().sites.get(site.get()).map_or_else(|| "?".to_owned(), |s| s.name.to_string())

@@ -20,7 +20,7 @@ pub struct Service {
     pub service: String,
     /// Its site.
     pub site: String,
-    /// Whether that is this node's site, whose monitors judge it; else its site's word counts.
+    /// Whether that is this node's site.
     pub own: bool,
     /// What is answered.
     pub address: IpAddr,
@@ -32,11 +32,16 @@ pub struct Service {
     pub state_age_ms: u64,
     /// Why.
     pub reason: String,
+    /// Who decided: `configuration`, `no_monitor`, `own_monitors` (of its site, which is this one), `site_word` (of its site,
+    /// maybe by a relay), `remote_monitors` (of this node, for a service of another site), or `silence`.
+    pub judge: String,
+    /// What the monitors say that this node runs, whether they decide or not; `null` if it runs none.
+    pub own_verdict: Option<ServiceState>,
     /// Whether it was up the last time any service of its virtual servers was.
     pub last_good: bool,
     /// Mean over its monitors.
     pub response_time_us: Option<u32>,
-    /// Its monitors; none is known of other sites' services.
+    /// Those of its monitors that this node runs.
     pub monitors: Vec<Monitor>,
     /// The virtual servers it is bound to.
     pub vservers: Vec<String>,
@@ -102,6 +107,8 @@ fn service(view: &View<'_>, index: usize, config: &config::Service, seen: &Servi
         state: seen.state,
         state_age_ms: view.age_ms(seen.since),
         reason: seen.reason.clone(),
+        judge: seen.judge.as_str().to_owned(),
+        own_verdict: seen.own,
         last_good: seen.last_good,
         response_time_us: seen.response_time.map(|t| t.as_micros()),
         monitors: seen.monitors.iter().map(monitor).collect(),

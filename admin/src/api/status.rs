@@ -1,6 +1,6 @@
 //! `/v1/status`: this node at a glance.
 
-use super::{States, View, WARNING_S, hex, matrix, ready};
+use super::{Site, States, View, WARNING_S, hex, matrix, ready, sites};
 use gslb_core::{PeerState, PeerStatus, Published};
 use gslb_types::{ProbeKind, ServiceState};
 use serde::{Deserialize, Serialize};
@@ -143,10 +143,22 @@ fn problems(view: &View<'_>) -> Vec<String> {
     let this = view.config().this_node().id.to_string();
     let others = matrix(view).degraded.into_iter().filter(move |link| link.from != this && link.to != this);
     let links = others.map(|link| format!("a link of others fails: {}", link.text));
+    let silent = sites(view).sites.into_iter().filter_map(|site| site_problem(&site));
     let services = view.config().services.iter().zip(&view.published.services);
     let down = services.filter(|(_, seen)| seen.state == ServiceState::Down);
     let services = down.map(|(service, seen)| format!("service {} is down: {}", service.name, seen.reason));
-    node.chain(own).chain(files).chain(peers).chain(links).chain(services).collect()
+    node.chain(own).chain(files).chain(peers).chain(links).chain(silent).chain(services).collect()
+}
+
+fn site_problem(site: &Site) -> Option<String> {
+    let name = format!("site {}", site.site);
+    match (site.silent_ms, site.held_ms) {
+        (Some(silent), _) => Some(format!("{name} is silent: nobody has heard it for {} s", silent / 1000)),
+        (None, Some(held)) if held > 0 => {
+            Some(format!("{name} is heard again, and held as if it were not for {} s", held.div_ceil(1000)))
+        }
+        _ => None,
+    }
 }
 
 fn peer_problems(view: &View<'_>, peer: &PeerStatus) -> Vec<String> {

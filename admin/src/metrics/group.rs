@@ -2,7 +2,7 @@
 
 use super::sheet::{Labels, Sheet};
 use crate::api::{self, View};
-use gslb_core::{Over, PeerState, PeerStatus};
+use gslb_core::{Over, PeerState, PeerStatus, SiteView};
 use gslb_types::{ServiceState, SiteIndex};
 use std::collections::BTreeMap;
 
@@ -132,12 +132,39 @@ fn strangers(sheet: &mut Sheet, view: &View<'_>) {
 }
 
 fn sites(sheet: &mut Sheet, view: &View<'_>) {
-    let sites = view.published.sites.iter().enumerate();
-    let connected = sites.filter_map(|(index, seen)| {
-        let labels = vec![("site", view.site(SiteIndex::new(index)?))];
-        Some((labels, if seen.connected { 1.0 } else { 0.0 }))
-    });
-    sheet.gauges("gslb_site_connected", "Whether a session with a node of the site stands", connected);
+    type Number = fn(&View<'_>, &SiteView) -> f64;
+    let gauges: [(&str, &str, Number); 4] = [
+        ("gslb_site_connected", "Whether a session with a node of the site stands", |_, seen| {
+            flag(seen.connected)
+        }),
+        (
+            "gslb_site_relayed",
+            "Whether another node relays the site, because no node of it is heard",
+            |_, seen| flag(seen.relayed_via.is_some()),
+        ),
+        ("gslb_site_taken_down", "Whether the site's silence decides about its services", |_, seen| {
+            flag(seen.taken_down.is_some())
+        }),
+        (
+            "gslb_site_held",
+            "Whether the site is heard again and still judged as if it were not",
+            |view, seen| flag(seen.held_until.is_some_and(|until| until > view.now)),
+        ),
+    ];
+    let each = |number: Number| {
+        let sites = view.published.sites.iter().enumerate();
+        sites.filter_map(move |(index, seen)| {
+            Some((vec![("site", view.site(SiteIndex::new(index)?))], number(view, seen)))
+        })
+    };
+    for (name, help, number) in gauges {
+        sheet.gauges(name, help, each(number));
+    }
+    sheet.seconds(
+        "gslb_site_silence",
+        "How long nobody has heard the site, directly or by a relay; 0 while somebody does",
+        each(|view, seen| seen.silent_since.map_or(0.0, |then| view.age(then).as_secs_f64())),
+    );
 }
 
 fn services(sheet: &mut Sheet, view: &View<'_>) {
@@ -169,6 +196,10 @@ fn services(sheet: &mut Sheet, view: &View<'_>) {
             Some((labels(service), seen.response_time?.as_duration().as_secs_f64()))
         }),
     );
+}
+
+fn flag(is: bool) -> f64 {
+    if is { 1.0 } else { 0.0 }
 }
 
 fn of(peer: &PeerStatus) -> Labels {

@@ -9,6 +9,14 @@ pub(super) fn write(sheet: &mut Sheet, view: &View<'_>) {
     process(sheet, view);
     dns(sheet, view.shared.dns.read());
     probing(sheet, &view.published.probing);
+    let sharing = view.published.sharing.len() as f64;
+    sheet.gauge(
+        "gslb_sharing_nodes",
+        "Nodes of this site that share out its LDNS, this one among them",
+        sharing,
+    );
+    let sessions = view.published.persistence as f64;
+    sheet.gauge("gslb_persistence_sessions", "Persistence sessions kept", sessions);
     sheet.gauge("gslb_ldns_rows", "LDNS in the RTT table", view.shared.rtts.len() as f64);
     monitoring(sheet, view.published.monitoring);
     rtts(sheet, view.published.node);
@@ -156,6 +164,7 @@ fn probing(sheet: &mut Sheet, stats: &ProberStats) {
         by("kind", ProbeKind::DEFAULT_ORDER.map(ProbeKind::as_str).into_iter().zip(counts))
     };
     sheet.gauge("gslb_probed_ldns", "LDNS that this node probes or would probe", stats.ldns as f64);
+    sheet.gauge("gslb_own_ldns", "LDNS of this node's share, which it measures itself", stats.ours as f64);
     sheet.gauge("gslb_proven_ldns", "LDNS protected from eviction by newcomers", stats.proven as f64);
     sheet.counters("gslb_probes_sent", "Probes sent", kinds(stats.sent));
     sheet.counters("gslb_probe_samples", "RTTs measured", kinds(stats.samples));

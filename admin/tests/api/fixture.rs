@@ -4,7 +4,7 @@ use crate::http::Server;
 use admin::{Identity, Info, State};
 use config::Config;
 use gslb_core::{
-    Birth, Cell, Confirmed, LinkStatus, MonitorStats, MonitorView, Node, NodeStats, Over, PeerState,
+    Birth, Cell, Confirmed, Judge, LinkStatus, MonitorStats, MonitorView, Node, NodeStats, Over, PeerState,
     PeerStatus, ProberStats, Published, Shared, Strangers, Transition,
 };
 use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp};
@@ -64,10 +64,18 @@ impl Fixture {
 
     /// Publishes the peers as they are after a change.
     pub(crate) fn change(&self, change: impl FnOnce(&mut [PeerStatus])) {
+        self.change_all(|published| change(&mut published.peers));
+    }
+
+    /// Publishes peers, sites and services as they are after a change.
+    pub(crate) fn change_all(&self, change: impl FnOnce(&mut Published)) {
         let mut published =
             Arc::into_inner(Fixture::new().shared.published.swap(self.shared.published.load_full())).unwrap();
-        published.peers = self.shared.published.load().peers.clone();
-        change(&mut published.peers);
+        let before = self.shared.published.load();
+        published.peers = before.peers.clone();
+        published.sites = before.sites.clone();
+        published.services = before.services.clone();
+        change(&mut published);
         self.shared.published.store(Arc::new(published));
     }
 
@@ -107,9 +115,14 @@ fn fill(published: &mut Published) {
     for site in [1, 2] {
         let view = &mut published.sites[site];
         view.connected = site == 1;
+        view.silent_since = None;
         let last_word = if site == 1 { at(999) } else { at(960) };
         view.confirmed = Some(Confirmed::new(at(500), last_word));
     }
+    published.sites[1].speaker = Some("ams/1".parse().unwrap());
+    published.sites[2].relayed_via = Some("ams/1".parse().unwrap());
+    published.sharing = vec!["fra/1".parse().unwrap()];
+    published.persistence = 9;
     let [ams, sin] = [0, 1].map(|peer| published.peers[peer].clone());
     published.peers = vec![up(ams), down(sin)];
     let from = "203.0.113.66:4353".parse().unwrap();
@@ -120,6 +133,7 @@ fn fill(published: &mut Published) {
     };
     published.probing = ProberStats {
         ldns: 5,
+        ours: 5,
         proven: 4,
         sent: [200, 31, 12],
         samples: [180, 30, 11],
@@ -136,22 +150,29 @@ fn fill(published: &mut Published) {
 
 fn services(published: &mut Published) {
     let states = [
-        ("web-fra", ServiceState::Up, "all monitors pass", Some(ms(3))),
-        ("web-ams", ServiceState::Up, "said by ams/1", Some(ms(2))),
-        ("web-sin", ServiceState::Up, "said by sin/1", None),
-        ("two-fra", ServiceState::Up, "no monitor is bound", Some(ms(1))),
-        ("down-fra", ServiceState::Down, "monitor web: status 503", None),
-        ("down-ams", ServiceState::Down, "said by ams/1", None),
-        ("new-sin", ServiceState::Learning, "no word from its site yet", None),
-        ("off-fra", ServiceState::Disabled, "disabled in the configuration", None),
+        ("web-fra", ServiceState::Up, "all monitors pass", Some(ms(3)), Judge::OwnMonitors),
+        ("web-ams", ServiceState::Up, "said by ams/1", Some(ms(2)), Judge::SiteWord),
+        ("web-sin", ServiceState::Up, "said by sin/1", None, Judge::SiteWord),
+        ("two-fra", ServiceState::Up, "no monitor is bound", Some(ms(1)), Judge::NoMonitor),
+        ("down-fra", ServiceState::Down, "monitor web: status 503", None, Judge::OwnMonitors),
+        ("down-ams", ServiceState::Down, "said by ams/1", None, Judge::RemoteMonitors),
+        ("new-sin", ServiceState::Learning, "no word from its site yet", None, Judge::SiteWord),
+        ("off-fra", ServiceState::Disabled, "disabled in the configuration", None, Judge::Configuration),
     ];
-    for (view, (name, state, reason, response_time)) in published.services.iter_mut().zip(states) {
+    for (view, (name, state, reason, response_time, judge)) in published.services.iter_mut().zip(states) {
         view.state = state;
         view.since = at(name.len() as u64 * 100);
         view.reason = reason.to_owned();
+        view.judge = judge;
+        let runs = matches!(judge, Judge::OwnMonitors | Judge::RemoteMonitors);
+        view.own = runs.then_some(state);
         view.response_time = response_time;
         view.last_good = name == "down-ams" || state == ServiceState::Up;
     }
+    let config = published.config.clone();
+    let was_good = |service: usize| published.services[service].last_good;
+    let of = |vserver: &config::Vserver| vserver.bindings.iter().map(|b| was_good(b.service)).collect();
+    published.last_good = config.vservers.iter().map(of).collect();
     let monitor = |name: &str, passing, last: &str, response_time| MonitorView {
         name: name.to_owned(),
         passing,

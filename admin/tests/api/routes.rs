@@ -33,6 +33,40 @@ async fn sites_show_their_nodes_and_services() {
     golden("sites.json", "/v1/sites").await;
 }
 
+/// Behaviour 4: after down_delay, 15 s, silence decides; a site that comes back is held.
+#[tokio::test]
+async fn a_site_shows_how_its_silence_goes_on_and_ends() {
+    let fixture = Fixture::new();
+    let server = fixture.serve().await;
+    let is = |silent: Option<u64>, taken: Option<u64>, held: Option<u64>| {
+        fixture.change_all(|published| {
+            let sin = &mut published.sites[2];
+            sin.relayed_via = None;
+            (sin.silent_since, sin.taken_down, sin.held_until) =
+                (silent.map(at), taken.map(at), held.map(at));
+        });
+    };
+    let shown = async || {
+        let site = server.json("/v1/sites").await["sites"][2].clone();
+        let values =
+            ["relay", "silent_ms", "down_in_ms", "taken_down_age_ms", "held_ms"].map(|key| site[key].clone());
+        let status = server.json("/v1/status").await;
+        let problems = status["problems"].as_array().unwrap().iter().filter_map(Value::as_str);
+        (json!(values), problems.filter(|problem| problem.starts_with("site sin ")).collect::<String>())
+    };
+    is(Some(990), None, None);
+    let silent = "site sin is silent: nobody has heard it for 10 s";
+    assert_eq!(shown().await, (json!([null, 10_000, 5000, null, null]), silent.to_owned()));
+    is(Some(980), Some(995), None);
+    let silent = "site sin is silent: nobody has heard it for 20 s";
+    assert_eq!(shown().await, (json!([null, 20_000, 0, 5000, null]), silent.to_owned()));
+    is(None, Some(995), Some(1010));
+    let held = "site sin is heard again, and held as if it were not for 10 s";
+    assert_eq!(shown().await, (json!([null, null, null, 5000, 10_000]), held.to_owned()));
+    is(None, None, None);
+    assert_eq!(shown().await, (json!([null, null, null, null, null]), String::new()));
+}
+
 #[tokio::test]
 async fn domains_show_what_stands_behind_them() {
     golden("domains.json", "/v1/domains").await;

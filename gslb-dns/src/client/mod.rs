@@ -9,6 +9,7 @@ mod fetch;
 mod ldns;
 mod peers;
 mod services;
+mod sites;
 mod status;
 mod table;
 #[cfg(test)]
@@ -75,7 +76,9 @@ pub(crate) enum Command {
         #[arg(long, value_name = "PREFIX")]
         ecs: Option<String>,
     },
-    /// Show the services and how they are.
+    /// Show the sites, who is heard how, and what silence does.
+    Sites,
+    /// Show the services, how they are, and who says so.
     Services,
     /// Show the GSLB domains.
     Domains,
@@ -187,6 +190,7 @@ impl Question {
                     (false, false) => peers::show,
                 },
             },
+            Command::Sites => Question { path: "/v1/sites".to_owned(), show: sites::show },
             Command::Services => Question { path: "/v1/services".to_owned(), show: services::show },
             Command::Domains => Question { path: "/v1/domains".to_owned(), show: domains::show },
             Command::Ldns { ip: Some(ip), site, .. } => Question {

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 pub(super) fn show(body: &[u8]) -> Result<Shown, serde_json::Error> {
     let Services { services } = serde_json::from_slice(body)?;
     let mut sheet =
-        Sheet::new(["SERVICE", "SITE", "ADDRESS", "STATE", "FOR", "RESPONSE", "MONITORS", "REASON"]);
+        Sheet::new(["SERVICE", "SITE", "ADDRESS", "STATE", "FOR", "RESPONSE", "MONITORS", "JUDGE", "REASON"]);
     for service in services {
         sheet.row(vec![
             service.service,
@@ -18,6 +18,7 @@ pub(super) fn show(body: &[u8]) -> Result<Shown, serde_json::Error> {
             duration(service.state_age_ms),
             or_dash(service.response_time_us, |us| time(u64::from(us))),
             monitors(&service.monitors),
+            service.judge.replace('_', " "),
             service.reason,
         ]);
     }

@@ -32,6 +32,7 @@ fn tables_show_what_the_api_says() {
     assert_shown("peers.txt", &peers::show(api!("peers.json")).unwrap());
     assert_shown("peers_watch.txt", &peers::show_changes(api!("peers.json")).unwrap());
     assert_shown("peers_matrix.txt", &peers::show_matrix(api!("peers.json")).unwrap());
+    assert_shown("sites.txt", &sites::show(api!("sites.json")).unwrap());
     assert_shown("services.txt", &services::show(api!("services.json")).unwrap());
     assert_shown("domains.txt", &domains::show(api!("domains.json")).unwrap());
     assert_shown("ldns.txt", &ldns::show_page(api!("ldns.json")).unwrap());
@@ -45,6 +46,28 @@ fn one_ldns_has_a_line_for_each_site() {
     let page: serde_json::Value = serde_json::from_slice(api!("ldns.json")).unwrap();
     let row = serde_json::to_vec(&page["ldns"][0]).unwrap();
     assert_shown("ldns_one.txt", &ldns::show(&row).unwrap());
+}
+
+#[test]
+fn a_site_says_what_its_silence_does() {
+    let shown = |changes: &[(&str, u64)]| {
+        let mut sites: serde_json::Value = serde_json::from_slice(api!("sites.json")).unwrap();
+        let site = &mut sites["sites"][2];
+        site["relay"] = serde_json::Value::Null;
+        changes.iter().for_each(|(key, value)| site[*key] = (*value).into());
+        let text = sites::show(&serde_json::to_vec(&sites).unwrap()).unwrap().text;
+        let line = text.lines().last().unwrap().to_owned();
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (silent, taken, held) = (("silent_ms", 10_000), ("taken_down_age_ms", 5000), ("held_ms", 9000));
+    for (changes, heard, note) in [
+        (vec![silent, ("down_in_ms", 5000)], "not for 10.0s", "silence decides in 5.0s"),
+        (vec![silent, ("down_in_ms", 0), taken], "not for 10.0s", "silence decides since 5.0s"),
+        (vec![taken, held], "-", "heard again, held for 9.0s more"),
+    ] {
+        let cells = shown(&changes);
+        assert_eq!((cells[1].as_str(), cells.last().unwrap().as_str()), (heard, note), "{cells:?}");
+    }
 }
 
 #[test]
@@ -97,6 +120,7 @@ fn a_command_asks_for_one_path() {
         ("status", "/v1/status"),
         ("peers --watch", "/v1/peers"),
         ("peers --matrix", "/v1/peers"),
+        ("sites", "/v1/sites"),
         ("ldns", "/v1/ldns?limit=100"),
         (
             "ldns --limit 5 --after 2001:db8::1 --site fra",
