@@ -14,7 +14,7 @@ pub use binary::gslb_dns;
 pub use dig::{Transport, dig};
 pub use group::Group;
 pub use node::Node;
-pub use query::{Reply, ask};
+pub use query::{Reply, ask, volley};
 pub use resolver::Resolver;
 pub use watch::{Change, Watch};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What came of a query.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -32,29 +32,59 @@ impl fmt::Display for Reply {
 
 /// Asks for the A records of `name` from `source`, in the namespace of the calling thread, once.
 pub fn ask(source: IpAddr, server: IpAddr, name: &str, patience: Duration) -> io::Result<Reply> {
+    ask_over(&connected(source, server)?, 1, name, patience)
+}
+
+/// Asks once from every source, in the namespace of the calling thread, many at a time. Replies are in the order of the
+/// sources. A query that is lost is sent once more.
+pub fn volley(sources: &[IpAddr], server: IpAddr, name: &str, patience: Duration) -> io::Result<Vec<Reply>> {
+    let mut replies = Vec::with_capacity(sources.len());
+    for batch in sources.chunks(AT_ONCE) {
+        let sockets: Vec<UdpSocket> =
+            batch.iter().map(|source| connected(*source, server)).collect::<Result<_, _>>()?;
+        let query = query(1, name);
+        sockets.iter().try_for_each(|socket| socket.send(&query).map(|_| ()))?;
+        let end = Instant::now() + patience;
+        for socket in &sockets {
+            let reply = receive(socket, 1, end)?;
+            replies.push(match reply {
+                Reply::Silence => ask_over(socket, 2, name, patience)?,
+                reply => reply,
+            });
+        }
+    }
+    Ok(replies)
+}
+
+/// Sockets that a volley has open at once: descriptors are few.
+const AT_ONCE: usize = 200;
+
+fn connected(source: IpAddr, server: IpAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((source, 0))?;
     socket.connect(SocketAddr::new(server, 53))?;
-    ask_over(&socket, 1, name, patience)
+    Ok(socket)
 }
 
 /// The same over a socket that is connected to the server; late replies to other ids are passed over.
 pub(crate) fn ask_over(socket: &UdpSocket, id: u16, name: &str, patience: Duration) -> io::Result<Reply> {
-    let end = std::time::Instant::now() + patience;
     // What an earlier query met, an ICMP error say, is reported by the next call on the socket.
     if socket.send(&query(id, name)).is_err() {
         socket.send(&query(id, name))?;
     }
+    receive(socket, id, Instant::now() + patience)
+}
+
+fn receive(socket: &UdpSocket, id: u16, end: Instant) -> io::Result<Reply> {
     let mut message = [0; 1500];
     loop {
-        let left = end.saturating_duration_since(std::time::Instant::now());
-        if left.is_zero() {
-            return Ok(Reply::Silence);
-        }
+        // What has come already is read even if the time is over.
+        let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         socket.set_read_timeout(Some(left))?;
         let length = match socket.recv(&mut message) {
             Ok(length) => length,
             // Nobody listens there: as good as silence, but known at once.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(Reply::Silence),
+            Err(_) if Instant::now() >= end => return Ok(Reply::Silence),
             Err(_) => continue,
         };
         let message = message.get(..length).unwrap_or_default();

@@ -2,8 +2,8 @@
 
 use crate::Test;
 use crate::sites::{
-    LDNS, PATIENCE, SITES, Settings, all_near, first, heal, isolate, lines, map, ms, pairs, seconds, service,
-    start, until, word,
+    LDNS, PATIENCE, Settings, all_near, first, heal, isolate, lines, map, ms, pairs, seconds, service, start,
+    until, word,
 };
 use lab::Link;
 use lab::gslb::{Change, eventually};
@@ -32,9 +32,17 @@ fn one_link() {
     lab.cut("fra", "iad");
     // Past the time at which the site would be down if nobody relayed it.
     let ends = [("fra/1", "iad/1"), ("iad/1", "fra/1")];
+    let suspect = first(begun, KEEPALIVE + SLACK, || group.node("fra/1").peer("iad/1")["state"] == "suspect");
+    println!("cut fra-iad: suspect at fra/1 after {suspect:.1?}");
+    assert!(suspect.is_some_and(|suspect| suspect < KEEPALIVE));
     let shown = ends.map(|(node, peer)| {
         first(begun, KEEPALIVE + SLACK, || group.node(node).peer(peer)["state"] == "down")
     });
+    // What sin/1 says of its own links: the row of the matrix that makes it a relay.
+    let links = group.node("fra/1").peer("sin/1")["links"].clone();
+    println!("cut fra-iad: at fra/1, the links of sin/1 are {links}");
+    let to_iad = links.as_array().into_iter().flatten().find(|link| link["peer"] == "iad/1").cloned();
+    assert_eq!(to_iad.expect("a link")["state"], "up");
     until(begun, KEEPALIVE + DOWN_DELAY + seconds(10));
     println!("cut fra-iad: down at both ends after {shown:.1?}; {}", pairs(&group));
     for (node, peer) in ends {
@@ -114,7 +122,10 @@ fn isolation() {
     let changes = watch.changes_since(healed);
     println!("healed iad: everything as before after {back:.1?}:{}", lines(&changes));
     assert!(back.is_some_and(|back| back <= seconds(15)), "{}", pairs(&group));
-    assert_eq!(changes.len(), 4, "each answer changes back once");
+    // At iad both others come back, one after the other: an answer may follow each of them.
+    let mut at_others = changes.iter().filter(|change| change.server != "iad");
+    assert!(at_others.all(|change| change.to == service(&lab, "iad")), "each answer changes back once");
+    assert!(changes.len() <= 6, "{}", lines(&changes));
     println!("isolation: {} queries, {} failed", watch.asked(), watch.failed());
     assert_eq!(watch.failed(), 0);
 }
@@ -139,23 +150,27 @@ fn square_wave_of_a_site() {
         until(begun, HALF_WAVE * (2 * wave + 2));
     }
     let changes = watch.changes_since(begun);
+    // At iad two services come and go, each of which an answer may follow.
     let mut closest = Duration::MAX;
-    for ldns in LDNS {
-        for site in SITES {
-            let of: Vec<&Change> = changes.iter().filter(|c| c.ldns == ldns && c.server == site).collect();
-            closest =
-                of.windows(2).map(|two| two[1].at - two[0].at).min().unwrap_or(Duration::MAX).min(closest);
-        }
+    for (ldns, site) in LDNS.iter().flat_map(|ldns| ["fra", "sin"].map(|site| (*ldns, site))) {
+        let of: Vec<&Change> = changes.iter().filter(|c| c.ldns == ldns && c.server == site).collect();
+        closest = of.windows(2).map(|two| two[1].at - two[0].at).min().unwrap_or(Duration::MAX).min(closest);
+    }
+    let mut returns = Duration::MAX;
+    for (i, away) in changes.iter().enumerate() {
+        let same = |c: &&Change| (&c.ldns, &c.server, &c.to) == (&away.ldns, &away.server, &away.from);
+        let back = changes.iter().skip(i + 1).find(same);
+        returns = back.map_or(returns, |back| returns.min(back.at - away.at));
     }
     let downs = group.node("fra/1").peer("iad/1")["downs"].as_u64();
     println!(
         "{waves} waves of {HALF_WAVE:?}: fra/1 lost iad/1 {downs:?} times; {} answers changed, those of one asker at \
-         least {closest:.1?} apart; {} queries, {} failed",
+         fra and sin at least {closest:.1?} apart, none back to a site it left within {returns:.1?}; {} queries, {} failed",
         changes.len(),
         watch.asked(),
         watch.failed()
     );
-    assert!(closest >= hold - ms(300), "{}", lines(&changes));
+    assert!(closest >= hold - ms(300) && returns >= hold - ms(300), "{}", lines(&changes));
     assert_eq!(watch.failed(), 0);
     eventually("after the waves everything is as before", PATIENCE, || all_near(&lab, &watch).then_some(()));
 }

@@ -4,9 +4,21 @@
 //! those that need the machine for themselves take turns.
 #![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod carriers;
+mod certificates;
+mod clocks;
+mod constant_work;
 mod cuts;
 mod half_open;
+mod impostors;
+mod misbehaving;
+mod monitors;
+mod peer;
+mod pool;
+mod restarts;
 mod sites;
+mod stability;
+mod two_nodes;
 
 use lab::can_run;
 use libtest_mimic::{Arguments, Trial};
@@ -18,7 +30,22 @@ const AT_ONCE: usize = 8;
 fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(AT_ONCE);
-    let tests = [cuts::TESTS, half_open::TESTS].concat();
+    let tests = [
+        cuts::TESTS,
+        half_open::TESTS,
+        pool::TESTS,
+        restarts::TESTS,
+        stability::TESTS,
+        clocks::TESTS,
+        constant_work::TESTS,
+        carriers::TESTS,
+        impostors::TESTS,
+        misbehaving::TESTS,
+        certificates::TESTS,
+        monitors::TESTS,
+        two_nodes::TESTS,
+    ]
+    .concat();
     let trials = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             if can_run(&["dig", "nft"]) {
@@ -34,7 +61,6 @@ fn main() {
 type Test = (&'static str, fn());
 
 /// Held by whoever needs more than a little of the machine.
-#[expect(dead_code, reason = "used by tests to come")]
 fn busy() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)

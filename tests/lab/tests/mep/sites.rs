@@ -1,10 +1,14 @@
 //! Three sites with a node and a service each, and a resolver near each of them.
 
-use lab::gslb::{Change, Group, Reply, Watch, eventually};
+use lab::gslb::{Change, Group, Node, Reply, Watch, eventually, volley};
 use lab::{Lab, Topology};
 use serde_json::Value;
 use std::fmt::Write;
-use std::thread;
+use std::io::{Read, Write as _};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// A, B and C of the requirements.
@@ -50,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) mep: String,
     /// Lines of `[probe]`, in place of those below.
     pub(crate) probe: Option<&'static str>,
+    /// Lines of each `[[nodes]]`; {n} stands for its number, from 1.
+    pub(crate) node: &'static str,
     /// Lines of each `[[sites]]`.
     pub(crate) site: &'static str,
     /// Lines of each `[[services]]`.
@@ -82,11 +88,12 @@ pub(crate) fn config(settings: &Settings) -> String {
     for (i, site) in SITES.iter().enumerate() {
         let n = i + 1;
         let (of_site, of_service) = (settings.site, settings.service);
+        let of_node = settings.node.replace("{n}", &n.to_string());
         // Writing into a string does not fail.
         let _ = write!(
             text,
             "[[sites]]\nname = \"{site}\"\n{of_site}\n\
-             [[nodes]]\nname = \"{site}/1\"\nmep = \"198.18.{n}.1:4353\"\n\
+             [[nodes]]\nname = \"{site}/1\"\nmep = \"198.18.{n}.1:4353\"\n{of_node}\n\
              [[services]]\nname = \"web-{site}\"\nsite = \"{site}\"\naddress = \"198.18.{n}.80\"\nport = 80\n\
              {of_service}\n"
         );
@@ -123,6 +130,13 @@ pub(crate) fn wait_until_meshed(group: &Group<'_>) {
             (!peers.is_empty() && peers.iter().all(|peer| peer["state"] == "up")).then_some(())
         });
     }
+}
+
+/// Waits until a node says of a peer that it is in this state.
+pub(crate) fn eventually_says(node: &Node<'_>, peer: &str, state: &str) {
+    eventually(&format!("{} says {peer} is {state}", node.id()), PATIENCE, || {
+        (node.peer(peer)["state"] == state).then_some(())
+    });
 }
 
 /// Whether every node answered every LDNS with its nearest site, the last time.
@@ -179,6 +193,78 @@ pub(crate) fn pairs(group: &Group<'_>) -> String {
 
 pub(crate) fn word(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
+}
+
+/// What a service is for its monitors: answers at a site's service address, over HTTP, until it is dropped.
+pub(crate) struct Web {
+    site: String,
+    stop: Arc<AtomicBool>,
+    mute: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Web {
+    pub(crate) fn start(lab: &Lab, site: &str) -> Web {
+        let (stop, mute) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let address = lab.nth_v4(site, 80);
+        let (stopped, silent) = (stop.clone(), mute.clone());
+        let serve = move || {
+            let listener = TcpListener::bind((address, 80))?;
+            listener.set_nonblocking(true)?;
+            Ok::<_, std::io::Error>(thread::spawn(move || {
+                while !stopped.load(Ordering::Relaxed) {
+                    match listener.accept() {
+                        Ok((client, _)) if !silent.load(Ordering::Relaxed) => answer(client),
+                        Ok(_) => {}
+                        Err(_) => thread::sleep(ms(10)),
+                    }
+                }
+            }))
+        };
+        let thread = lab.in_namespace(site, serve).expect("namespace").expect("a listener");
+        Web { site: site.to_owned(), stop, mute, thread: Some(thread) }
+    }
+
+    pub(crate) fn site(&self) -> &str {
+        &self.site
+    }
+
+    /// Accepts connections from now on, and closes them.
+    pub(crate) fn mute(&mut self) {
+        self.mute.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Reads a request, of which there may be none, and answers it.
+fn answer(mut client: TcpStream) {
+    let ready = client.set_nonblocking(false).and_then(|()| client.set_read_timeout(Some(ms(200))));
+    if ready.is_ok() && client.read(&mut [0; 1000]).is_ok_and(|length| length > 0) {
+        // Whoever has gone needs no answer.
+        let _ = client.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n");
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The first addresses of the laboratory's pool.
+pub(crate) fn pool(lab: &Lab, count: u32) -> Vec<IpAddr> {
+    // .0 and .255 of the whole pool are avoided by beginning at 1.
+    (1..=count).map(|n| IpAddr::V4(lab.nth_v4("pool", n))).collect()
+}
+
+/// What a site's node answers each of the pool's addresses.
+pub(crate) fn ask_pool(lab: &Lab, sources: &[IpAddr], site: &str) -> Vec<Reply> {
+    let server = IpAddr::V4(lab.v4(site));
+    lab.in_namespace("pool", || volley(sources, server, NAME, seconds(2)))
+        .expect("namespace")
+        .expect("sockets")
 }
 
 /// The changes, a line each.
