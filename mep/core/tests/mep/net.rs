@@ -163,6 +163,8 @@ pub(crate) struct Net {
     pub(crate) now: Timestamp,
     pub(crate) hosts: Vec<Host>,
     pub(crate) latency: Duration,
+    /// QUIC takes longer by this.
+    pub(crate) quic_detour: Duration,
     /// Bytes a second on every wire; no limit if `None`.
     pub(crate) bandwidth: Option<u64>,
     /// Likewise from one node to another.
@@ -193,6 +195,7 @@ impl Net {
             now: Timestamp::from_micros(1_000_000),
             hosts: Vec::new(),
             latency: ms(10),
+            quic_detour: Duration::ZERO,
             bandwidth: None,
             slow: BTreeMap::new(),
             cuts: BTreeSet::new(),
@@ -593,7 +596,9 @@ impl Net {
         let busy = self.wires[wire].busy[direction].max(self.now) + time;
         self.wires[wire].busy[direction] = busy;
         self.next += 1;
-        self.events.insert((busy + self.latency, self.next), Pending::Arrive { wire, direction, event });
+        let detour = if self.wires[wire].over == Over::Quic { self.quic_detour } else { Duration::ZERO };
+        self.events
+            .insert((busy + self.latency + detour, self.next), Pending::Arrive { wire, direction, event });
     }
 }
 

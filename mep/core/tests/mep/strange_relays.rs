@@ -3,7 +3,7 @@
 use crate::net::{ms, node, secs};
 use crate::refusals::{Scene, hello};
 use gslb_types::SiteName;
-use mep_core::carrier::CarrierCommand;
+use mep_core::carrier::{CarrierCommand, ConnId};
 use mep_core::proto::{self, frame::Body, relayed::What};
 use mep_core::{Output, PeerState};
 use prost::Message;
@@ -113,6 +113,22 @@ fn a_site_nobody_asked_for_is_not_relayed_and_counted() {
         assert_eq!(scene.status().violations, 2 * (n as u64 + 1), "{site}");
     }
     assert_eq!((scene.status().relayed_rows_in, scene.status().state), (0, PeerState::Up));
+}
+
+/// Another peer than the one that was asked speaks for the site.
+#[test]
+fn a_site_is_relayed_by_who_was_asked_and_by_nobody_else() {
+    let mut scene = scene();
+    scene.say(links(&["ber"]));
+    scene.say(relayed("ber", 40, rows()));
+    scene.conn = ConnId(2);
+    scene.connect("sto/1");
+    scene.say(Body::Hello(proto::Hello { site: "sto".to_owned(), boot: 5, minor: 1, ..hello() }));
+    scene.say(links(&["ber"]));
+    assert_eq!(said(scene.say(relayed("ber", 40, rows()))), []);
+    let sto = scene.mep.peers().find(|peer| peer.peer == node("sto/1")).unwrap();
+    assert_eq!((sto.violations, sto.state, sto.relayed_rows_in), (1, PeerState::Up, 0));
+    assert_eq!(scene.status().relayed_rows_in, 1);
 }
 
 #[test]

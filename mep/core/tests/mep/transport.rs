@@ -93,6 +93,22 @@ fn a_session_goes_back_to_quic_without_a_gap() {
     }
 }
 
+/// The end of the old connection must not overtake the beginning of the new one.
+#[test]
+fn a_session_moves_without_a_gap_over_a_slower_path_too() {
+    for detour in [5, 80, 400] {
+        let mut net = started(Transport::Auto, true);
+        net.run_until(secs(10), |net| net.is_up(0, 1));
+        net.run(secs(10));
+        net.quic_cuts.clear();
+        net.quic_detour = ms(detour);
+        let healed = net.now;
+        net.run_until(secs(90), |net| over(net) == QUIC);
+        net.run(secs(60));
+        assert_eq!((turns(&net, healed), net.connections(0, 1)), (0, 1), "{detour} ms");
+    }
+}
+
 #[test]
 fn changes_while_a_session_moves_are_not_lost() {
     let mut net = started(Transport::Auto, true);
