@@ -2,11 +2,13 @@
 
 use crate::Test;
 use crate::sites::{
-    LDNS, PATIENCE, Settings, all_near, first, heal, isolate, lines, map, ms, pairs, seconds, service, start,
-    until, word,
+    LDNS, NODES, PATIENCE, Settings, all_near, first, heal, isolate, lines, map, ms, pairs, seconds, service,
+    start, until, word,
 };
 use lab::Link;
-use lab::gslb::{Change, eventually};
+use lab::gslb::{Change, Group, eventually};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -38,11 +40,19 @@ fn one_link() {
     let shown = ends.map(|(node, peer)| {
         first(begun, KEEPALIVE + SLACK, || group.node(node).peer(peer)["state"] == "down")
     });
-    // What sin/1 says of its own links: the row of the matrix that makes it a relay.
-    let links = group.node("fra/1").peer("sin/1")["links"].clone();
-    println!("cut fra-iad: at fra/1, the links of sin/1 are {links}");
-    let to_iad = links.as_array().into_iter().flatten().find(|link| link["peer"] == "iad/1").cloned();
-    assert_eq!(to_iad.expect("a link")["state"], "up");
+    // What all say of their links, as everybody sees it.
+    for id in NODES {
+        let is_the_cut = |link: &Value| {
+            let ends = BTreeSet::from([word(&link["from"]), word(&link["to"])]);
+            link["kind"] == "cut" && ends == BTreeSet::from(["fra/1", "iad/1"])
+        };
+        let degraded = eventually("the matrix names the link that is cut, and no other", KEEPALIVE, || {
+            let degraded = matrix(&group, id)["degraded"].as_array().cloned().unwrap_or_default();
+            (degraded.len() == 1 && is_the_cut(&degraded[0])).then(|| degraded[0].clone())
+        });
+        println!("cut fra-iad: at {id}: {}, relay {}", degraded["text"], degraded["relay"]);
+        assert_eq!(matrix(&group, id)["unheard"], json!([]));
+    }
     until(begun, KEEPALIVE + DOWN_DELAY + seconds(10));
     println!("cut fra-iad: down at both ends after {shown:.1?}; {}", pairs(&group));
     for (node, peer) in ends {
@@ -73,6 +83,11 @@ fn one_link() {
     assert!(up.is_some_and(|up| up <= seconds(15)), "{}", pairs(&group));
     assert!(changes.is_empty(), "{}", lines(&changes));
     assert_eq!(watch.failed(), 0);
+}
+
+/// Who hears whom, as a node has been told.
+fn matrix(group: &Group<'_>, id: &str) -> Value {
+    group.node(id).get("/v1/peers").and_then(|answer| answer.json()).expect("an answer")["matrix"].clone()
 }
 
 fn glitches() {
@@ -107,6 +122,9 @@ fn isolation() {
     for change in &left {
         let after = change.at - begun;
         assert!(after >= earliest && after <= KEEPALIVE + DOWN_DELAY + SLACK, "{change}");
+    }
+    for id in ["fra/1", "sin/1"] {
+        assert_eq!(matrix(&group, id)["unheard"], json!(["iad/1"]), "nobody hears it");
     }
     for (ldns, site, _) in watch.last() {
         let at_iad = site == "iad";

@@ -197,13 +197,19 @@ fn said(rng: &mut Pcg64Mcg) -> Body {
         4 | 5 => Body::Metrics(proto::SiteMetrics {
             age_ms: [0, 900, u32::MAX][number(3) as usize],
             services: (0..number(5))
-                .map(|_| proto::Service {
-                    // Its own, those of others, and none at all.
-                    name: ["web-iad", "web-fra", "web-sin", "", "\u{1b}[2J"][number(5) as usize].to_owned(),
-                    state: number(9).cast_signed() - 2,
-                    response_time_us: Some(number(u32::MAX)),
-                    active: Some(u64::MAX - u64::from(number(3))),
-                    ..Default::default()
+                .map(|_| {
+                    let is_wild = number(40) == 0;
+                    let states = if is_wild { 9 } else { 4 };
+                    proto::Service {
+                        // Its own, those of others, and none at all.
+                        name: ["web-iad", "web-fra", "web-sin", "", "\u{1b}[2J"]
+                            [number(if is_wild { 5 } else { 3 }) as usize]
+                            .to_owned(),
+                        state: 1 + number(states).cast_signed() - i32::from(is_wild) * 3,
+                        response_time_us: Some(1 + number(if is_wild { u32::MAX - 1 } else { 9_000_000 })),
+                        active: Some(u64::MAX - u64::from(number(3))),
+                        ..Default::default()
+                    }
                 })
                 .collect(),
         }),
@@ -224,8 +230,9 @@ fn said(rng: &mut Pcg64Mcg) -> Body {
                 false => 1 + (number(300_000) >> number(18)),
             };
             let count = v4.len() + usize::from(number(40) == 0);
-            let v4_rtt_us = (0..count).map(|_| rtt(&mut number)).collect();
             let reach = if is_wild { number(6).cast_signed() } else { 1 + number(3).cast_signed() };
+            let count = if reach == 1 || is_wild { count } else { 0 };
+            let v4_rtt_us = (0..count).map(|_| rtt(&mut number)).collect();
             let kind = number(4).cast_signed();
             Body::Rtts(proto::RttRows {
                 groups: vec![proto::RttGroup {
@@ -246,6 +253,7 @@ fn said(rng: &mut Pcg64Mcg) -> Body {
 fn address(random: u32) -> u32 {
     match random % 4 {
         0 => 0xc612_0401 + ((random >> 8) % 3 << 8),
-        _ => random,
+        // Nothing reserved, nor multicast.
+        _ => 0x0b00_0000 + random % 0x6000_0000,
     }
 }
