@@ -5,10 +5,44 @@ use conformance::fixture::Setup;
 use conformance::packet::{Packet, query, rtype::A, rtype::SOA};
 use conformance::{Node, PATIENCE, Udp, eventually, ours};
 use lab::{Lab, Topology, can_run};
+use nix::sys::signal::Signal;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
+
+/// Faults I-26: what the kernel throws away because nobody takes it in time shows in /metrics, to the packet.
+#[test]
+fn a_query_is_answered_or_counted_as_lost() {
+    if !ours() {
+        return;
+    }
+    for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let node = Setup::default()
+            .listen(&[listen])
+            .dns("udp_receive_buffer = 8192")
+            .dns("udp_threads = 2")
+            .start();
+        let server = SocketAddr::from(([127, 0, 0, 1], node.address().port()));
+        let packet = query("v4only.gslb.test", A).bytes();
+        node.signal(Signal::SIGSTOP);
+        // From several ports, so that both sockets of the server overflow.
+        let clients: Vec<_> = (0..8).map(|_| Udp::to(server)).collect();
+        let sent = 8 * 500;
+        clients.iter().for_each(|udp| (0..500).for_each(|_| udp.send(&packet)));
+        node.signal(Signal::SIGCONT);
+        let counted = || {
+            let [answered, lost] =
+                ["gslb_dns_requests_total{transport=\"udp\"}", "gslb_dns_receive_drops_total"]
+                    .map(|name| node.metric(name));
+            (answered + lost >= sent).then_some((answered, lost))
+        };
+        let (answered, lost) = eventually("every query is accounted for", PATIENCE, counted);
+        println!("{listen}: of {sent} queries {answered} answered, {lost} lost");
+        assert_eq!(answered + lost, sent, "{listen}");
+        assert!(answered > 0 && lost > sent / 2, "{listen}: {answered} answered, {lost} lost");
+    }
+}
 
 /// Faults I-26: resolvers come all at once after a cache was flushed.
 #[test]

@@ -221,11 +221,16 @@ mod section_6_1 {
         }
         eventually("the cap holds", PATIENCE, || (open(&hoard) <= 60).then_some(()));
         assert!(node.metric("gslb_dns_connections_evicted_total") >= 180);
+        let gauge = || node.metric("gslb_dns_open_connections{transport=\"tcp\"}");
+        let counted = gauge();
+        assert!((1..=60).contains(&counted), "{counted} counted as open");
         // An address that has its share takes nobody else's place.
         let share: Vec<_> = (0..60).map(|_| from(50)).collect();
         eventually("the share holds", PATIENCE, || (open(&share) <= 20).then_some(()));
         assert!(is_answered(&mut asking) && is_answered(&mut from(101)));
         assert_eq!(Udp::to(server).ask(&query("gslb.test", SOA)).counts()[1], 1);
+        drop((asking, hoard, share));
+        eventually("none is counted as open", PATIENCE, || (gauge() == 0).then_some(()));
     }
 
     /// Clients that have sent all that the way to the server holds, and read nothing: it takes them in turns, so that one who
