@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Two sites with a node each, a zone with something of everything, and a table of few entries.
+/// Three sites with a node each, a zone with something of everything, and a table of few entries.
 pub const GROUP: &str = include_str!("group.toml");
 
 /// The zone of the group, which stands in a file of its own.

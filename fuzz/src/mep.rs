@@ -9,7 +9,7 @@ use config::Config;
 use gslb_core::{Birth, Input, Node, Output, Shared};
 use gslb_types::{Reach, ServiceState, SiteIndex, Timestamp};
 use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, MAX_FRAME, Over};
-use mep_core::proto::{self, frame::Body};
+use mep_core::proto::{self, frame::Body, relayed::What};
 use prost::Message;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -163,19 +163,42 @@ pub fn seeds() -> Vec<Vec<u8>> {
         ..Default::default()
     };
     let seen = proto::SightingGroup { fresh: true, v4: rows.v4.clone(), ..Default::default() };
-    let service = proto::Service { name: "web-iad".to_owned(), state: 2, ..Default::default() };
-    let bodies = [
+    let up = |name: &str| proto::Service { name: name.to_owned(), state: 2, ..Default::default() };
+    let metrics = |name| proto::SiteMetrics { age_ms: 5, services: vec![up(name)] };
+    let rtts = proto::RttRows { groups: vec![rows.clone()] };
+    let link = proto::Link { site: "ams".to_owned(), node: "1".to_owned(), state: 2, word_age_ms: Some(5) };
+    let relayed =
+        |what| Body::Relayed(proto::Relayed { site: "ams".to_owned(), word_age_ms: 5, what: Some(what) });
+    let session = proto::SessionGroup {
+        persistence: 1,
+        service: "web-iad".to_owned(),
+        v4_prefix: 24,
+        v4: vec![0xc633_6400],
+        ..Default::default()
+    };
+    let bodies = vec![
         Body::SnapshotBegin(proto::SnapshotBegin::default()),
         Body::Sightings(proto::Sightings { groups: vec![seen] }),
         Body::Rtts(proto::RttRows { groups: vec![rows] }),
         Body::Wanted(proto::Wanted { v4: vec![0xc633_6435], ..Default::default() }),
-        Body::Metrics(proto::SiteMetrics { age_ms: 5, services: vec![service] }),
+        Body::Metrics(metrics("web-iad")),
         Body::SnapshotEnd(proto::SnapshotEnd::default()),
         Body::Keepalive(proto::Keepalive {}),
+        Body::Links(proto::Links { links: vec![link] }),
+        relayed(What::Begin(proto::RelayBegin {})),
+        relayed(What::Rtts(rtts)),
+        relayed(What::Metrics(proto::NodeMetrics {
+            node: "1".to_owned(),
+            metrics: Some(metrics("web-ams")),
+        })),
+        relayed(What::End(proto::RelayEnd {})),
+        Body::RelayRequest(proto::RelayRequest { sites: vec!["ams".to_owned(), "iad".to_owned()] }),
+        Body::SnapshotRequest(proto::SnapshotRequest {}),
+        Body::Sessions(proto::Sessions { groups: vec![session] }),
         Body::Goodbye(proto::Goodbye { reason: "bye".to_owned() }),
     ];
-    let frames = bodies
-        .map(|body| proto::Frame { seq: 2, ack: 1, heard_ms: Some(5), body: Some(body) }.encode_to_vec());
+    let frame = |body| proto::Frame { seq: 2, ack: 1, heard_ms: Some(5), body: Some(body) }.encode_to_vec();
+    let frames: Vec<Vec<u8>> = bodies.into_iter().map(frame).collect();
     let steps: Vec<Vec<u8>> = frames.iter().map(|frame| step(2, frame)).collect();
     let all = steps.join(&step(WAIT, &[0; 300])[..]);
     steps.into_iter().chain([all, step(RAW, &frames[1]), step(RAW, b"\xff\xff\xff")]).collect()
@@ -206,6 +229,17 @@ mod tests {
         // RTTs are written as differences.
         assert_eq!(reached, [known(20_000), known(50_000)]);
         assert_eq!(shared.published.load().services[1].state, ServiceState::Up);
+    }
+
+    #[test]
+    fn the_seeds_reach_the_column_of_a_relayed_site() {
+        let all = seeds();
+        let [begin, sightings, _, _, _, end, _, links, relay, rows, ..] = &all[..] else { panic!("too few") };
+        let wait = step(WAIT, &[0; 20]);
+        let input = [begin, sightings, end, links, &wait, relay, rows].map(|step| &step[..]).concat();
+        let (shared, peer) = published(&input);
+        assert_eq!((peer.violations, peer.unknown, peer.relayed_rows_in), (0, 0, 2), "{peer:?}");
+        assert!(shared.published.load().peers[1].relay.is_some());
     }
 
     #[test]
