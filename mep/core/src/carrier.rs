@@ -85,6 +85,14 @@ pub enum CarrierEvent {
         /// Smoothed round trip.
         rtt: Duration,
     },
+    /// The connection will be closed before long, since a certificate it was made with expires. A new one may take its place
+    /// without a gap. May be said again.
+    Ageing {
+        /// The connection.
+        conn: ConnId,
+        /// Whether this end has another certificate by now and can make the new one. Otherwise the peer may.
+        renew: bool,
+    },
     /// The connection is gone, whoever ended it.
     Closed {
         /// The connection.

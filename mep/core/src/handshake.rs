@@ -119,6 +119,19 @@ impl Mep {
         self.after_candidate(now, place);
     }
 
+    /// The connection can't stay for long. If it is the session's, another one may take its place, and is dialled for if this
+    /// end can make one that lasts longer.
+    pub(crate) fn connection_ages(&mut self, now: Timestamp, conn: ConnId, renew: bool) {
+        let Some(place) = self.conns.get(&conn).copied() else { return };
+        let peer = &mut self.peers[place];
+        let Some(session) = peer.session.as_mut().filter(|session| session.link.conn == conn) else { return };
+        session.ageing = true;
+        if renew && !matches!(peer.dial, Dial::InFlight(_)) {
+            peer.dial = Dial::Waiting;
+            self.timers.set(Timer::Dial(place), now);
+        }
+    }
+
     /// The session is gone, for whatever reason.
     pub(crate) fn session_lost(&mut self, now: Timestamp, place: usize, reason: DownReason) {
         if self.end_session(now, place, reason) {
@@ -163,13 +176,13 @@ impl Mep {
         match self.peers[place].dial {
             Dial::Idle => {}
             Dial::Waiting
-                if self.peers[place].session.is_some() && !self.peers[place].would_be_better(Over::Quic) =>
+                if self.peers[place].session.is_some() && self.peers[place].better_over().is_none() =>
             {
                 self.peers[place].dial = Dial::Idle;
             }
             Dial::Waiting => {
                 let peer = &mut self.peers[place];
-                let over = if peer.session.is_some() { Over::Quic } else { peer.next_over };
+                let over = peer.better_over().unwrap_or(peer.next_over);
                 peer.dial = Dial::InFlight(over);
                 let dial = CarrierCommand::Dial { peer: peer.id.clone(), address: peer.status.address, over };
                 self.command(dial);
@@ -275,6 +288,7 @@ impl Mep {
             synced: false,
             violations: 0,
             over: candidate.over,
+            ageing: false,
             knows_relays: hello.knows_relays,
             links_due: hello.knows_relays,
             requested: BTreeSet::new(),

@@ -140,6 +140,7 @@ impl Mep {
             }
             CarrierEvent::Received { conn, frame } => self.received(now, conn, frame),
             CarrierEvent::PathRtt { conn, rtt } => self.path_rtt(conn, rtt),
+            CarrierEvent::Ageing { conn, renew } => self.connection_ages(now, conn, renew),
             CarrierEvent::Closed { conn, reason } => self.connection_lost(now, conn, &reason),
             CarrierEvent::DialFailed { peer, over, reason } => self.dial_failed(now, &peer, over, &reason),
             CarrierEvent::Refused { address, reason } => {

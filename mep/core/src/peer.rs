@@ -83,6 +83,8 @@ pub(crate) struct Session {
     pub(crate) synced: bool,
     pub(crate) violations: u64,
     pub(crate) over: Over,
+    /// Whether its connection can't stay for long, so that another one over the same carrier may take its place.
+    pub(crate) ageing: bool,
     /// Whether the peer understands what version 1.1 brought.
     pub(crate) knows_relays: bool,
     /// This node's links are to be told.
@@ -128,8 +130,15 @@ impl Peer {
 
     /// Whether a session over this may take the place of the one that stands, without a gap.
     pub(crate) fn would_be_better(&self, over: Over) -> bool {
-        let stands = self.session.as_ref().map(|session| session.over);
-        (self.transport, stands, over) == (Transport::Auto, Some(Over::Grpc), Over::Quic)
+        let Some(session) = &self.session else { return false };
+        (self.transport, session.over, over) == (Transport::Auto, Over::Grpc, Over::Quic)
+            || (session.ageing && session.over == over)
+    }
+
+    /// What to dial over for a session that would be better than the one that stands.
+    pub(crate) fn better_over(&self) -> Option<Over> {
+        let ageing = self.session.as_ref().filter(|session| session.ageing).map(|session| session.over);
+        ageing.or_else(|| self.would_be_better(Over::Quic).then_some(Over::Quic))
     }
 
     /// Whether nothing stands and nothing is on its way.

@@ -15,6 +15,7 @@ use crate::outbox::{Ending, Frames, Queue};
 use bytes::Bytes;
 use gslb_types::NodeId;
 use mep_core::carrier::{CarrierEvent, ConnId, Over};
+use std::fmt;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -133,7 +134,7 @@ impl<W: Wire> Link<W> {
     }
 
     async fn live(mut self, shared: &Shared, conn: ConnId, mut queue: Queue) -> String {
-        let until = Until::of(&self.subject, self.own_expires, conn, unix_now());
+        let until = Until::of(&self.subject, self.own_expires, self.dialled, conn, unix_now());
         let last = {
             let (incoming, outgoing, path) = self.wire.parts();
             let mut receive = pin!(receive(shared, conn, incoming));
@@ -230,8 +231,10 @@ async fn watch(
     loop {
         ticks.tick().await;
         let own = shared.identity.current().subject().expires;
-        if let Some(reason) = until.over(own, unix_now(), shared.limits.path_rtt) {
-            shared.connections.close(conn, reason);
+        match until.age(own, unix_now(), shared.limits.path_rtt) {
+            Age::Young => {}
+            Age::Old { renew } => drop(shared.events.send(CarrierEvent::Ageing { conn, renew }).await), // as below
+            Age::Over => shared.connections.close(conn, until.to_string()),
         }
         // Over QUIC a peer may move.
         if !dialled && let Some(reason) = shared.admission.refuses(peer, path.address().ip()) {
@@ -246,35 +249,66 @@ async fn watch(
 }
 
 /// How long a connection may stand: no longer than the certificates it was made with (faults I-48).
+///
+/// ```text
+/// Young ──> Old: a new one may take its place ──> Old, renew: this end makes it ──> Over
+/// ```
 struct Until {
     second: i64,
-    own: bool,
-    /// When to go before that, if this node has another certificate by then.
-    early: i64,
+    /// Whether it is for this end to make a new one: its own certificate ends first.
+    ours: bool,
+    old: i64,
+    /// When to make a new one, if this node has another certificate by then.
+    renew: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Age {
+    Young,
+    Old { renew: bool },
+    Over,
 }
 
 /// The longest time before the end at which a connection is made anew. All peers of a node get the connections of one
-/// certificate: at the last second they would all come back at once (faults I-49).
+/// certificate: at the last second they would all come at once (faults I-49).
 const SPREAD_S: i64 = 600;
+
+/// What is left then at least, for a dial that has to be repeated.
+const MARGIN_S: i64 = 30;
 
 impl Until {
     /// `conn` draws the moment.
-    fn of(peer: &Subject, own: i64, conn: ConnId, now: i64) -> Self {
+    fn of(peer: &Subject, own: i64, dialled: bool, conn: ConnId, now: i64) -> Self {
         let second = own.min(peer.expires);
         let spread = second.saturating_sub(now).clamp(0, 4 * SPREAD_S) / 4;
+        let margin = (spread / 2).min(MARGIN_S);
         let drawn = i64::try_from(conn.0.wrapping_mul(GOLDEN) >> 32).unwrap_or(0); // below 2^32
-        let early = second.saturating_sub((spread * drawn) >> 32);
-        Until { second, own: own <= peer.expires, early }
+        Until {
+            second,
+            ours: own < peer.expires || (own == peer.expires && dialled),
+            // Twice as long, so that the peer whose clock differs a little is ready when we begin.
+            old: second.saturating_sub(2 * spread),
+            renew: second.saturating_sub(margin + (((spread - margin) * drawn) >> 32)),
+        }
     }
 
-    /// The reason to end it, if that would be too late at the next look. `own` is this node's certificate in use.
-    fn over(&self, own: i64, now: i64, next: Duration) -> Option<String> {
+    /// How old it will be at the next look. `own` is the expiry of this node's certificate in use.
+    fn age(&self, own: i64, now: i64, next: Duration) -> Age {
         let next = now.saturating_add(i64::try_from(next.as_secs()).unwrap_or(i64::MAX));
-        let renews = self.own && own > self.second && next >= self.early;
-        (renews || next >= self.second).then(|| {
-            let whose = if self.own { "this node's" } else { "the peer's" };
-            format!("{whose} certificate of this connection expires on {}", Date::of(self.second))
-        })
+        if next >= self.second {
+            Age::Over
+        } else if next >= self.old {
+            Age::Old { renew: self.ours && own > self.second && next >= self.renew }
+        } else {
+            Age::Young
+        }
+    }
+}
+
+impl fmt::Display for Until {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = if self.ours { "this node's" } else { "the peer's" };
+        write!(f, "{whose} certificate of this connection expires on {}", Date::of(self.second))
     }
 }
 
@@ -285,42 +319,63 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 mod tests {
     use super::*;
 
+    const NOW: i64 = 10_000;
+    const LOOK: Duration = Duration::from_secs(3);
+    const OLD: Age = Age::Old { renew: false };
+
     fn until(own: i64, peer: i64, conn: u64) -> Until {
         let node = "fra/1".parse().unwrap();
         let peer = Subject { node, valid_from: 0, expires: peer, serial: String::new() };
-        Until::of(&peer, own, ConnId(conn), 10_000)
+        Until::of(&peer, own, true, ConnId(conn), NOW)
     }
 
     #[test]
     fn a_connection_ends_before_the_sooner_of_two_certificates() {
-        let next = Duration::from_secs(3);
         for (own, peer, whose) in [(20_000, 30_000, "this node's"), (30_000, 20_000, "the peer's")] {
             let until = until(own, peer, 1);
-            assert_eq!(until.over(own, 19_996, next), None);
-            let reason = until.over(own, 19_997, next).unwrap();
-            assert_eq!(
-                reason,
-                format!("{whose} certificate of this connection expires on 1970-01-01 05:33:20 UTC")
-            );
+            let age = |now| until.age(own, now, LOOK);
+            assert_eq!([age(18_796), age(18_797), age(19_996)], [Age::Young, OLD, OLD]);
+            assert_eq!(age(19_997), Age::Over);
+            let reason = format!("{whose} certificate of this connection expires on 1970-01-01 05:33:20 UTC");
+            assert_eq!(until.to_string(), reason);
         }
     }
 
     #[test]
     fn those_of_one_certificate_that_was_renewed_are_made_anew_one_after_the_other() {
-        let next = Duration::from_secs(3);
-        let ends = |conn| {
+        let renewed = |conn| {
             let until = until(20_000, 30_000, conn);
-            (19_000..).find(|now| until.over(90_000, *now, next).is_some()).unwrap()
+            (NOW..).find(|now| until.age(90_000, *now, LOOK) == Age::Old { renew: true }).unwrap()
         };
-        let mut all: Vec<i64> = (1..=32).map(ends).collect();
+        let mut all: Vec<i64> = (1..=32).map(renewed).collect();
         all.sort_unstable();
         assert!(all.windows(2).all(|pair| pair[1] - pair[0] <= 40), "{all:?}");
-        assert!(*all.first().unwrap() >= 20_000 - SPREAD_S - 3 && *all.last().unwrap() < 20_000, "{all:?}");
-        assert_eq!(
-            until(20_000, 30_000, 5).over(20_000, 19_500, next),
-            None,
-            "there is no other to make it with"
-        );
-        assert_eq!(until(30_000, 20_000, 5).over(90_000, 19_500, next), None, "the peer looks after its own");
+        let (first, last) = (*all.first().unwrap(), *all.last().unwrap());
+        assert!(first >= 20_000 - 2 * SPREAD_S && last <= 20_000 - MARGIN_S, "{first} {last}");
+        let age = |own, peer, own_now| until(own, peer, 5).age(own_now, 19_990, LOOK);
+        assert_eq!(age(20_000, 30_000, 20_000), OLD, "there is no other to make it with");
+        assert_eq!(age(30_000, 20_000, 90_000), OLD, "the peer looks after its own");
+    }
+
+    #[test]
+    fn one_end_renews_when_both_certificates_end_together() {
+        let node = "fra/1".parse().unwrap();
+        let peer = Subject { node, valid_from: 0, expires: 20_000, serial: String::new() };
+        for dialled in [true, false] {
+            let until = Until::of(&peer, 20_000, dialled, ConnId(1), NOW);
+            assert_eq!(until.age(90_000, 19_990, LOOK), Age::Old { renew: dialled });
+        }
+    }
+
+    #[test]
+    fn a_certificate_of_a_minute_is_renewed_in_its_last_quarter() {
+        let node = "fra/1".parse().unwrap();
+        let peer = Subject { node, valid_from: 0, expires: 90_000, serial: String::new() };
+        for conn in 1..100 {
+            let until = Until::of(&peer, NOW + 60, false, ConnId(conn), NOW);
+            let renew = until.renew - NOW;
+            assert_eq!(until.old, NOW + 30);
+            assert!((45..=53).contains(&renew), "{renew}");
+        }
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 over_both! {
     certificates_rotate_at_one_end_and_then_at_the_other_while_frames_flow,
     a_connection_ends_before_a_certificate_it_was_made_with,
+    before_that_the_end_with_a_new_certificate_is_told_to_make_a_new_one,
     a_node_that_starts_with_an_expired_certificate_says_so_and_takes_the_renewed_one,
 }
 
@@ -161,6 +162,51 @@ async fn a_connection_ends_before_a_certificate_it_was_made_with(over: Over) {
         a.connected().await;
         b.connected().await;
     }
+}
+
+async fn before_that_the_end_with_a_new_certificate_is_told_to_make_a_new_one(over: Over) {
+    let ca = authority();
+    let limits = Limits { path_rtt: Duration::from_millis(100), ..Limits::default() };
+    let short = ca.issue_for(&id("ams/1"), Validity { from: now() - 60, until: now() + 8 }).unwrap();
+    let start = |me: &str, pem: &Pem| Node::start_with(over, identity(pem, me), limits, 256);
+    let a = start("fra/1", &ca.issue(&id("fra/1")).unwrap());
+    let Pair { mut a, mut b, at_a, at_b } = join(a, start("ams/1", &short)).await;
+    b.identity.reload_pem(&ca.issue(&id("ams/1")).unwrap()).unwrap();
+    let renews = loop {
+        match b.any_event().await {
+            CarrierEvent::Ageing { conn, renew } => {
+                assert_eq!(conn, at_b);
+                if renew {
+                    break now();
+                }
+            }
+            CarrierEvent::PathRtt { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(renews < b.identity.subject().expires);
+    b.dial("fra/1", a.address).await;
+    let mut aged = 0;
+    let (reason, expires) = {
+        let mut expires = None;
+        loop {
+            match a.any_event().await {
+                CarrierEvent::Ageing { conn, renew } => {
+                    assert_eq!((conn, renew), (at_a, false), "the other end's certificate ends");
+                    aged += 1;
+                }
+                CarrierEvent::Connected { certificate_expires, .. } => expires = Some(certificate_expires),
+                CarrierEvent::Closed { conn, reason } => {
+                    assert_eq!(conn, at_a);
+                    break (reason, expires);
+                }
+                CarrierEvent::PathRtt { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    assert!(aged > 0 && reason.contains("certificate of this connection expires"), "{reason}");
+    assert_eq!(expires, Some(b.identity.subject().expires), "the new one stood before the old one went");
 }
 
 async fn a_node_that_starts_with_an_expired_certificate_says_so_and_takes_the_renewed_one(over: Over) {

@@ -115,12 +115,12 @@ impl Node {
         self.command(CarrierCommand::Close { conn, reason: reason.into() }).await;
     }
 
-    /// The next event, path round trips apart.
+    /// The next event, path round trips and age apart.
     pub(crate) async fn event(&mut self) -> CarrierEvent {
         let next = async {
             loop {
                 match self.events.recv().await.expect("the carrier ended") {
-                    CarrierEvent::PathRtt { .. } => {}
+                    CarrierEvent::PathRtt { .. } | CarrierEvent::Ageing { .. } => {}
                     event => return event,
                 }
             }
