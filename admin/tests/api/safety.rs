@@ -153,6 +153,38 @@ async fn a_thousand_clients_that_never_finish_keep_nobody_out() {
     assert!(open <= 128, "{open} are open");
 }
 
+/// The same with clients that go on, each by a byte a second, and come again when they are cut off.
+#[tokio::test]
+async fn a_thousand_clients_that_send_a_byte_a_second_keep_nobody_out() {
+    const CLIENTS: usize = 1000;
+    let server = server().await;
+    let head = request("GET /v1/peers", &["Host: localhost"]);
+    let mut slow = Vec::new();
+    for _ in 0..CLIENTS {
+        slow.push((server.connect().await, 0));
+    }
+    let (mut slowest, mut cut_off) = (Duration::ZERO, 0);
+    for _ in 0..4 {
+        let second = Instant::now();
+        for (stream, sent) in &mut slow {
+            if stream.write_all(&head[*sent..=*sent]).await.is_err() {
+                (*stream, *sent, cut_off) = (server.connect().await, 0, cut_off + 1);
+            } else {
+                *sent += 1;
+            }
+        }
+        while second.elapsed() < Duration::from_secs(1) {
+            let asked = Instant::now();
+            assert_eq!(server.get("/ready").await.status, 200);
+            slowest = slowest.max(asked.elapsed());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    println!("slowest genuine answer {slowest:?}; {cut_off} slow connections cut off");
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    assert!(cut_off > 0);
+}
+
 #[tokio::test]
 async fn a_client_that_reads_nothing_is_not_awaited_for_ever() {
     const REQUESTS: usize = 4000;

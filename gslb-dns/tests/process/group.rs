@@ -23,6 +23,11 @@ pub(crate) struct Group {
 impl Group {
     /// Starts all of them, with certificates of one CA, and awaits that every node has a session with both others.
     pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// The same with these lines in the table `mep`.
+    pub(crate) fn start_with(mep: &str) -> Self {
         let mut group =
             Group { nodes: Vec::new(), port: free_ports(3 * PORTS), folder: tempfile::tempdir().unwrap() };
         let pki = group.path("pki");
@@ -31,7 +36,7 @@ impl Group {
         for (index, site) in SITES.iter().enumerate() {
             let node = format!("{site}/1");
             assert!(Process::start(&["pki", "issue", pki, &node]).wait(SOON).success());
-            std::fs::write(group.path(site), group.text(index)).unwrap();
+            std::fs::write(group.path(site), group.text(index, mep)).unwrap();
         }
         group.nodes = (0..SITES.len()).map(|index| group.run(index)).collect();
         for node in 0..SITES.len() {
@@ -68,10 +73,14 @@ impl Group {
 
     /// What a node says of its peers; nothing while it does not answer.
     pub(crate) fn peers(&self, index: usize) -> Vec<Value> {
+        self.exchange(index)["peers"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// All that a node says of the exchange; null while it does not answer.
+    pub(crate) fn exchange(&self, index: usize) -> Value {
         let mut asked = self.ask(index, &["--json", "peers"]);
         asked.wait(SOON);
-        let answer: Value = serde_json::from_str(&asked.stdout()).unwrap_or_default();
-        answer["peers"].as_array().cloned().unwrap_or_default()
+        serde_json::from_str(&asked.stdout()).unwrap_or_default()
     }
 
     /// Waits until what a node says of its peers is so.
@@ -95,7 +104,7 @@ impl Group {
         self.folder.path().join(name)
     }
 
-    fn text(&self, index: usize) -> String {
+    fn text(&self, index: usize, more: &str) -> String {
         let (site, dns, mep, admin) = (SITES[index], self.dns(index), self.mep(index), self.admin(index));
         let mut text = format!(
             r#"version = 1
@@ -106,6 +115,7 @@ name = "test"
 listen = ["{dns}"]
 [mep]
 listen = "{mep}"
+{more}
 [admin]
 listen = "{admin}"
 [[zones]]

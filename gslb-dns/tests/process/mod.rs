@@ -48,13 +48,21 @@ impl Process {
         Process { child, lines, seen: Vec::new() }
     }
 
-    pub(crate) fn wait_for_line(&mut self, part: &str, limit: Duration) {
+    pub(crate) fn wait_for_line(&mut self, part: &str, limit: Duration) -> String {
+        self.wait_for_parts(&[part], limit)
+    }
+
+    /// The first line with all these parts, awaited if need be.
+    pub(crate) fn wait_for_parts(&mut self, parts: &[&str], limit: Duration) -> String {
         let end = Instant::now() + limit;
-        while !self.seen.iter().any(|line| line.contains(part)) {
+        loop {
+            if let Some(line) = self.seen.iter().find(|line| parts.iter().all(|part| line.contains(part))) {
+                return line.clone();
+            }
             let left = end.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(line) => self.seen.push(line),
-                Err(_) => panic!("no line with '{part}' within {limit:?}: {:#?}", self.seen),
+                Err(_) => panic!("no line with {parts:?} within {limit:?}: {:#?}", self.seen),
             }
         }
     }
@@ -65,6 +73,11 @@ impl Process {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn wait(&mut self, limit: Duration) -> ExitStatus {
