@@ -12,6 +12,7 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmm
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 /// What is to be sent by one call.
 pub(in crate::listen) struct Outbox {
@@ -36,6 +37,9 @@ struct Departure {
     len: usize,
 }
 
+/// A datagram over loopback is there at once; on a machine that is busy, soon.
+const LOOPBACK: Duration = Duration::from_secs(1);
+
 type Payload<'a> = [IoSlice<'a>; 1];
 
 impl Outbox {
@@ -43,8 +47,8 @@ impl Outbox {
     pub(in crate::listen) fn new(wildcard: Option<IpAddr>) -> Self {
         let from = match wildcard {
             None => Source::Socket,
-            Some(IpAddr::V4(_)) => Source::Asked(headers(Ipv4Addr::LOCALHOST.into()).ok()),
-            Some(IpAddr::V6(_)) => Source::Asked(headers(Ipv6Addr::LOCALHOST.into()).ok()),
+            Some(IpAddr::V4(_)) => Source::Asked(headers_or_none(Ipv4Addr::LOCALHOST.into())),
+            Some(IpAddr::V6(_)) => Source::Asked(headers_or_none(Ipv6Addr::LOCALHOST.into())),
         };
         Outbox { buffers: Box::new([[0; REPLY]; BATCH]), departures: ArrayVec::new(), from }
     }
@@ -190,10 +194,17 @@ fn same(one: Option<Asked>, other: Option<Asked>) -> bool {
     }
 }
 
+fn headers_or_none(loopback: IpAddr) -> Option<MultiHeaders<SockaddrStorage>> {
+    headers(loopback)
+        .inspect_err(|error| tracing::info!(%error, "replies of a wildcard socket are sent one by one"))
+        .ok()
+}
+
 /// Headers for a batch. nix counts what was sent by looking at each message's address and control data as if it had been
 /// received: a batch is received with them first, so that none of it is memory nobody wrote.
 fn headers(loopback: IpAddr) -> io::Result<MultiHeaders<SockaddrStorage>> {
     let socket = UdpSocket::bind((loopback, 0))?;
+    socket.set_read_timeout(Some(LOOPBACK))?;
     let control = match loopback {
         IpAddr::V4(_) => {
             setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?;
@@ -210,8 +221,7 @@ fn headers(loopback: IpAddr) -> io::Result<MultiHeaders<SockaddrStorage>> {
     let mut headers = MultiHeaders::preallocate(BATCH, Some(control));
     let mut buffers = [[0; 1]; BATCH];
     let mut slices = buffers.each_mut().map(|buffer| [IoSliceMut::new(buffer)]);
-    let flags = MsgFlags::MSG_DONTWAIT;
-    let received = recvmmsg(socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None)?;
+    let received = recvmmsg(socket.as_raw_fd(), &mut headers, slices.iter_mut(), MsgFlags::empty(), None)?;
     match received.filter(|message| message.cmsgs().is_ok_and(|mut all| all.next().is_some())).count() {
         BATCH => Ok(headers),
         less => Err(io::Error::other(format!("{less} of {BATCH} datagrams came over {loopback}"))),
@@ -222,7 +232,6 @@ fn headers(loopback: IpAddr) -> io::Result<MultiHeaders<SockaddrStorage>> {
 mod tests {
     use super::super::Inbox;
     use super::*;
-    use std::time::Duration;
 
     fn socket(address: impl std::net::ToSocketAddrs) -> UdpSocket {
         let socket = UdpSocket::bind(address).unwrap();
