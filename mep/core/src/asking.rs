@@ -24,6 +24,12 @@ use std::time::Duration;
 /// How long a peer is not asked again for a site of which it said nothing, or nothing new.
 const BARREN: Duration = Duration::from_secs(60);
 
+/// Likewise, if it said nothing else either.
+const BARREN_IF_MUTE: Duration = Duration::from_secs(1);
+
+/// How long after its start a node asks nobody for sites it has not reached yet: the sessions are being made.
+const START: Duration = Duration::from_secs(2);
+
 /// Whom this node has asked.
 #[derive(Default)]
 pub(crate) struct Asking {
@@ -38,6 +44,8 @@ pub(crate) struct Asking {
 struct Relay {
     place: usize,
     stands: bool,
+    /// When it was asked, or last said a word about the site.
+    heard: Timestamp,
     /// Until when another word about the site must have come.
     until: Timestamp,
 }
@@ -45,7 +53,8 @@ struct Relay {
 impl Mep {
     /// Thinks over whom to ask for what: sessions, links or time have changed.
     pub(crate) fn look_for_relays(&mut self, now: Timestamp) {
-        self.asking.barren.retain(|_, until| *until > now);
+        let peers = &self.peers;
+        self.asking.barren.retain(|(_, place), until| *until > now && peers[*place].session.is_some());
         let mut sites: BTreeSet<SiteName> = self.peers.iter().map(|peer| peer.id.site.clone()).collect();
         sites.remove(&self.me.site);
         for site in &sites {
@@ -53,7 +62,8 @@ impl Mep {
         }
         self.request(now);
         let until = self.asking.relays.values().map(|relay| relay.until);
-        if let Some(next) = until.chain(self.asking.barren.values().copied()).min() {
+        let start = Some(self.started + START).filter(|start| *start > now);
+        if let Some(next) = until.chain(self.asking.barren.values().copied()).chain(start).min() {
             self.timers.set(Timer::Relays, next);
         }
     }
@@ -67,7 +77,10 @@ impl Mep {
             if peer.session.is_none() {
                 self.drop_relay(now, site, "the session with the relay ended");
             } else if relay.until <= now {
-                self.asking.barren.insert((site.clone(), relay.place), now + BARREN);
+                // It speaks, but not of the site. If it does not speak at all, it may have much to say when it does.
+                let is_mute = peer.last_word().is_none_or(|word| word.since(relay.heard) < self.doubtful());
+                let rest = if is_mute { BARREN_IF_MUTE } else { BARREN };
+                self.asking.barren.insert((site.clone(), relay.place), now + rest);
                 self.drop_relay(now, site, "the relay has not heard the site for the keepalive");
             } else if peer.has_lost(site) {
                 self.drop_relay(now, site, "the relay does not hear the site any longer");
@@ -75,8 +88,13 @@ impl Mep {
                 return;
             }
         }
+        let is_new = |peer: &Peer| peer.id.site != *site || peer.status.sessions == 0;
+        if now < self.started + START && self.peers.iter().all(is_new) {
+            return;
+        }
         if let Some(place) = self.best_relay(now, site) {
-            let relay = Relay { place, stands: false, until: now + self.settings.keepalive };
+            let until = now + self.settings.keepalive;
+            let relay = Relay { place, stands: false, heard: now, until };
             self.asking.relays.insert(site.clone(), relay);
         }
     }
@@ -151,7 +169,7 @@ impl Mep {
     fn relay_stands(&mut self, now: Timestamp, place: usize, site: &SiteName, left: Duration) {
         let Some(relay) = self.asking.relays.get_mut(site) else { return };
         let is_new = !std::mem::replace(&mut relay.stands, true);
-        relay.until = now + left;
+        (relay.heard, relay.until) = (now, now + left);
         if is_new {
             let via = self.peers[place].id.clone();
             self.show_relay(site, Some(&via));

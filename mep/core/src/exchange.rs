@@ -24,7 +24,6 @@ impl Mep {
         let status = &mut self.peers[place].status;
         status.frames_in += 1;
         status.bytes_in += length as u64;
-        status.last_word = Some(now);
         let frame = if length > MAX_FRAME { None } else { wire::decode(bytes).ok() };
         match frame {
             Some(frame) if self.peers[place].has_session_on(conn) => {
@@ -144,6 +143,7 @@ impl Mep {
         self.timers.set(Timer::Quiet(place), now + self.doubtful());
         self.outbox.node_word(now, &self.peers[place].id);
         let status = &mut self.peers[place].status;
+        status.last_word = Some(now);
         status.hears_us = frame.heard;
         status.unknown += u64::from(frame.doubts.unknown);
         if let Some(unheard) = frame.heard.filter(|heard| *heard >= self.settings.keepalive) {

@@ -52,6 +52,7 @@ pub struct Mep {
     pub(crate) links_rest: Timestamp,
     /// Changes of state of all peers.
     pub(crate) transitions: u64,
+    pub(crate) started: Timestamp,
     /// Who relays what to this node.
     pub(crate) asking: Asking,
     stopped: bool,
@@ -116,6 +117,7 @@ impl Mep {
             rtts_rest: now,
             links_rest: now,
             transitions: 0,
+            started: now,
             asking: Asking::default(),
             stopped: false,
         };

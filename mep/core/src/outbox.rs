@@ -575,8 +575,9 @@ impl Queue {
         if !rows.is_empty() {
             parts.push(Part::rtts(&rows));
         }
-        let last = chunk.last().map(|known| known.ldns);
-        if chunk.len() >= CHUNK && last > after {
+        // A chunk may be short because some of its entries have just gone; only an empty one is the end.
+        let last = chunk.last().map(|known| known.ldns).filter(|last| Some(*last) > after);
+        if last.is_some() {
             self.snapshot = Snapshot::Walking { after: last, next: now + SNAPSHOT_PACE };
         } else if self.knows_relays {
             self.snapshot = Snapshot::Sessions { after: None, next: now };

@@ -273,6 +273,7 @@ proptest! {
     ) {
         let mut scene = Scene::among(&["fra/1", "par/1", "ber/1"]).with(proto::Hello { minor: 1, ..hello() });
         let link = proto::Link { site: "ber".to_owned(), node: "1".to_owned(), state: 2, word_age_ms: Some(1) };
+        scene.wait(secs(2));
         for body in [
             Body::SnapshotBegin(proto::SnapshotBegin {}),
             Body::SnapshotEnd(proto::SnapshotEnd {}),

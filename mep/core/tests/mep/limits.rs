@@ -9,6 +9,8 @@ use mep_core::{DownReason, Output, PeerState, ServiceMetric};
 
 fn scene() -> Scene {
     let mut scene = Scene::among(&["fra/1", "par/1", "ber/1"]).with(proto::Hello { minor: 1, ..hello() });
+    // A node that has just started asks nobody.
+    scene.wait(secs(2));
     scene.say(Body::SnapshotBegin(proto::SnapshotBegin {}));
     scene.say(Body::SnapshotEnd(proto::SnapshotEnd {}));
     let link = proto::Link { site: "ber".to_owned(), node: "1".to_owned(), state: 2, word_age_ms: Some(1) };

@@ -374,9 +374,20 @@ impl Net {
         self.now.since(begin)
     }
 
+    /// The pair can reach each other again.
+    pub(crate) fn mend(&mut self, a: usize, b: usize) {
+        self.cuts.retain(|cut| *cut != (a, b) && *cut != (b, a));
+        self.release();
+    }
+
     pub(crate) fn heal(&mut self) {
         self.cuts.clear();
         self.quic_cuts.clear();
+        self.release();
+    }
+
+    /// What was held back goes on, unless it is held back still.
+    fn release(&mut self) {
         for wire in 0..self.wires.len() {
             for direction in 0..2 {
                 for event in std::mem::take(&mut self.wires[wire].held[direction]) {

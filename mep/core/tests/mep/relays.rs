@@ -337,3 +337,33 @@ fn a_slow_asker_costs_no_more_memory_than_the_cap() {
     }
     assert!(net.hosts[0].table.entries.contains_key(&ldns(19_999)));
 }
+
+/// The relay falls silent itself, for a while too short to end its session: it may be asked again as soon as it speaks.
+#[test]
+fn a_relay_that_was_not_heard_for_a_while_is_asked_again() {
+    let mut net = trio();
+    net.part(0, 2);
+    net.run_until(secs(11), |net| is_relayed(net, 0, 2));
+    // The site's last word is some seconds old at the relay, so it is too old before the relay is silent for long enough.
+    net.part(1, 2);
+    net.run(secs(4));
+    net.part(0, 1);
+    net.run(secs(1));
+    net.mend(1, 2);
+    net.run_until(secs(12), |net| !is_relayed(net, 0, 2));
+    assert_eq!(net.status(0, 1).downs, 0, "the relay is suspect, not down");
+    net.mend(0, 1);
+    let took = net.run_until(secs(20), |net| is_relayed(net, 0, 2));
+    println!("relayed again after {took:?}");
+}
+
+#[test]
+fn a_node_that_starts_makes_its_sessions_before_it_asks_for_relays() {
+    let mut net = trio();
+    net.kill(0);
+    let start = net.now;
+    net.start(0, settings(&["ber/1", "fra/1", "par/1"]));
+    net.run(secs(20));
+    assert!(net.is_meshed());
+    assert_eq!(relays(&net, 0, start), Vec::<String>::new());
+}

@@ -12,6 +12,8 @@ use prost::Message;
 fn scene() -> Scene {
     let mut scene = Scene::among(&["fra/1", "par/1", "ber/1", "ber/2", "sto/1"])
         .with(proto::Hello { minor: 1, ..hello() });
+    // A node that has just started asks nobody.
+    scene.wait(secs(2));
     scene.say(Body::SnapshotBegin(proto::SnapshotBegin {}));
     scene.say(Body::SnapshotEnd(proto::SnapshotEnd {}));
     scene

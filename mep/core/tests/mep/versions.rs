@@ -202,6 +202,7 @@ fn unknown_values_never_mean_healthy_or_reachable_and_are_no_violation() {
 #[test]
 fn an_unknown_word_of_a_relay_counts_for_its_age() {
     let mut scene = minor(7);
+    scene.wait(secs(2));
     scene.say(Body::SnapshotBegin(proto::SnapshotBegin {}));
     scene.say(Body::SnapshotEnd(proto::SnapshotEnd {}));
     let link = proto::Link { site: "ber".to_owned(), node: "1".to_owned(), state: 2, word_age_ms: Some(1) };
