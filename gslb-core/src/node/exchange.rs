@@ -5,6 +5,11 @@ use super::{Heard, Node};
 use crate::cell::Cell;
 use gslb_types::{Ldns, NodeId, Reach, SiteIndex, SiteName, Timestamp};
 use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric};
+use std::time::Duration;
+
+/// How much older a value may be than the relay's last word of its site, and still be one that word confirms: the relay notes
+/// words once a second, and ages travel in whole seconds.
+const RELAY_SLACK: Duration = Duration::from_millis(2500);
 
 impl Node {
     pub(super) fn mep_said(&mut self, now: Timestamp, output: Output) {
@@ -21,10 +26,12 @@ impl Node {
                 match via {
                     Some(via) => {
                         self.sites.relayed(now, column, &via, word_age);
-                        self.rows(now, column, &Teller::Relay(via), &rows);
+                        // What is older at the relay was told to it by somebody who is silent now, or not told again since.
+                        let is_confirmed = |row: &RttRow| row.age <= word_age + RELAY_SLACK;
+                        self.rows(now, column, &Teller::Relay(via), &rows, is_confirmed);
                     }
                     None if column == self.config.this_site() => self.neighbours_rows(now, &peer, &rows),
-                    None => self.rows(now, column, &Teller::Speaker(peer), &rows),
+                    None => self.rows(now, column, &Teller::Speaker(peer), &rows, |_| true),
                 }
             }
             Output::Sightings { sightings, .. } => {
@@ -67,7 +74,6 @@ impl Node {
         tracing::info!(%peer, %reason, "session ended");
         if let Some(&site) = self.site_by_name.get(&peer.site) {
             self.health.peer_down(now, site, peer);
-            self.note_words();
             if site == self.config.this_site() {
                 self.share_out(now, |neighbours| neighbours.peer_down(peer));
             } else {
@@ -96,7 +102,8 @@ impl Node {
         self.publish_soon(now);
     }
 
-    /// Takes over when each peer was heard last: what their words confirm is as old as that.
+    /// Takes over when each peer was heard last: what their words confirm is as old as that. Not at the end of a session: the
+    /// last word may be the hello of a new process by then, which confirms nothing that the old one said.
     pub(super) fn note_words(&mut self) -> Vec<mep_core::PeerStatus> {
         let statuses: Vec<_> = self.mep.peers().collect();
         self.sites.heard(&statuses);
@@ -123,14 +130,28 @@ impl Node {
     }
 
     /// Only site S's word writes column S, said by its speaker or passed on by the relay.
-    fn rows(&mut self, now: Timestamp, column: SiteIndex, teller: &Teller, rows: &[RttRow]) {
+    fn rows(
+        &mut self,
+        now: Timestamp,
+        column: SiteIndex,
+        teller: &Teller,
+        rows: &[RttRow],
+        is_confirmed: impl Fn(&RttRow) -> bool,
+    ) {
         if column == self.config.this_site() || !self.sites.is_teller(column, teller) {
             return;
         }
         // Told since then, so the teller's words confirm it, however old the value was when it was told.
         let since = self.sites.told_since(column).unwrap_or(now);
         for row in rows {
-            let cell = Cell::new(row.reach, row.kind, now.before(row.age).max(since));
+            let told = now.before(row.age);
+            let last_true = match is_confirmed(row) {
+                true => told.max(since),
+                // Nobody vouches for it, and a time before this node's start cannot be noted.
+                false if told == Timestamp::ZERO => continue,
+                false => told,
+            };
+            let cell = Cell::new(row.reach, row.kind, last_true);
             self.shared.rtts.write(row.ldns, column, cell);
         }
     }

@@ -226,9 +226,6 @@ impl Node {
         };
         self.mep.handle_timeout(now, &values);
         self.settle(now);
-        // A neighbour that is gone leaves its share, of which rounds may be due at once.
-        self.prober.handle_timeout(now);
-        self.settle(now);
     }
 
     /// The next thing to do. To be called after each `handle_…` until there is none.

@@ -59,8 +59,8 @@ impl Prober {
         self.resting += 1;
     }
 
-    /// Begins to probe an entry: at once if nobody has measured it, else within an interval, since its neighbour probed it
-    /// until a moment ago. In neither case sooner than an interval after our own last round.
+    /// Begins to probe an entry: within an interval if its neighbour measured it, and soon if nobody has, in either case not all
+    /// of them in one go; and not sooner than an interval after our own last round.
     fn take_over(&mut self, now: Timestamp, index: u32) {
         let Some(entry) = self.table.get_mut(index) else { return };
         entry.ours = true;
@@ -68,8 +68,8 @@ impl Prober {
         if entry.measured_elsewhere {
             entry.failed_rounds = 0;
         }
-        let spread =
-            if entry.is_measured() { self.chance.within(self.settings.interval) } else { Default::default() };
+        let most = if entry.is_measured() { self.settings.interval } else { self.settings.interval / 5 };
+        let spread = self.chance.within(most);
         let again = entry.started + self.settings.period(entry.failed_rounds);
         let not_before = if entry.was_probed { again } else { now };
         entry.phase = Phase::Due(not_before.max(now + spread));
