@@ -67,8 +67,8 @@ pub(crate) trait Transmit: Send {
 
 /// The way to the peer.
 pub(crate) trait Path: Send {
-    /// Its round trip. Fails if the peer is gone.
-    fn rtt(&mut self) -> impl Future<Output = Result<Duration, String>> + Send;
+    /// Its round trip, unless that can't be told within `patience`. Fails if the peer is gone.
+    fn rtt(&mut self, patience: Duration) -> impl Future<Output = Result<Option<Duration>, String>> + Send;
 
     /// Where the peer is, which over QUIC may change.
     fn address(&self) -> SocketAddr;
@@ -240,9 +240,10 @@ async fn watch(
         if !dialled && let Some(reason) = shared.admission.refuses(peer, path.address().ip()) {
             shared.connections.close(conn, reason);
         }
-        match path.rtt().await {
+        match path.rtt(shared.limits.path_rtt).await {
+            Ok(None) => {}
             // `receive` notices the end
-            Ok(rtt) => drop(shared.events.send(CarrierEvent::PathRtt { conn, rtt }).await),
+            Ok(Some(rtt)) => drop(shared.events.send(CarrierEvent::PathRtt { conn, rtt }).await),
             Err(lost) => return lost,
         }
     }

@@ -84,7 +84,7 @@ async fn welcome(shared: &Shared, tcp: TcpStream, address: SocketAddr) -> Result
     let wire = Exchange {
         incoming: Incoming { messages, idle },
         outgoing,
-        path: Pinged { pings, address, idle },
+        path: Pinged::new(pings, address, idle),
         driver,
     };
     Ok(Link { wire, subject, dialled: false, address, own_expires: own.subject().expires })

@@ -48,8 +48,7 @@ async fn connect(
     let own = shared.identity.current();
     own.usable()?;
     let tcp = match timeout_at(deadline, socket::connect(from, address)).await {
-        Ok(tcp) => tcp
-            .map_err(|error| format!("{address} can't be dialled from here: {}", words::handshake(&error)))?,
+        Ok(tcp) => tcp.map_err(|error| words::unconnected(address, &error))?,
         Err(_) => {
             return Err(format!(
                 "connect timeout: no answer from {address} within {limit:?}: nobody listens there, or TCP is blocked on the way"
@@ -130,7 +129,7 @@ async fn call(
     Ok(Exchange {
         incoming: Incoming { messages, idle },
         outgoing,
-        path: Pinged { pings, address, idle },
+        path: Pinged::new(pings, address, idle),
         driver: Driver { _guard: guard, gone },
     })
 }

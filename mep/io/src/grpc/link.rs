@@ -7,6 +7,7 @@ use crate::words::{SILENT, fitting};
 use bytes::Bytes;
 use h2::{Ping, PingPong};
 use mep_core::carrier::Over;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -40,11 +41,19 @@ pub(super) struct Incoming {
     pub(super) idle: Duration,
 }
 
-/// The way to the peer, measured by pings of HTTP/2.
+/// The way to the peer, measured by pings of HTTP/2, one at a time.
 pub(super) struct Pinged {
-    pub(super) pings: Option<PingPong>,
-    pub(super) address: SocketAddr,
-    pub(super) idle: Duration,
+    pings: Option<PingPong>,
+    /// When the one that is under way was sent.
+    sent: Option<Instant>,
+    address: SocketAddr,
+    idle: Duration,
+}
+
+impl Pinged {
+    pub(super) fn new(pings: Option<PingPong>, address: SocketAddr, idle: Duration) -> Self {
+        Pinged { pings, sent: None, address, idle }
+    }
 }
 
 impl Exchange {
@@ -91,6 +100,9 @@ impl Wire for Exchange {
             }
             Last::Theirs => {
                 let reason = words::closed(self.incoming.messages.last_words().await.as_ref());
+                if self.outgoing.is_within() {
+                    self.outgoing.reset(code::reset(Why::Closed));
+                }
                 let _ = self.outgoing.finish(&Status::ok("")); // fails only if it is gone already
                 let _ = timeout(patience, self.driver.gone).await; // the other end hangs up when it has seen this
                 reason
@@ -128,13 +140,23 @@ impl Transmit for Sender {
 
 impl Path for Pinged {
     /// A peer whose HTTP/2 does not answer is gone, though the kernel of its machine may acknowledge every byte.
-    async fn rtt(&mut self) -> Result<Duration, String> {
-        let Some(pings) = &mut self.pings else { return std::future::pending().await };
-        let start = Instant::now();
-        match timeout(self.idle, pings.ping(Ping::opaque())).await {
-            Ok(Ok(_)) => Ok(start.elapsed()),
+    async fn rtt(&mut self, patience: Duration) -> Result<Option<Duration>, String> {
+        let Some(pings) = &mut self.pings else { return Ok(None) };
+        let sent = match self.sent {
+            Some(sent) => sent,
+            None => {
+                pings.send_ping(Ping::opaque()).map_err(|error| words::gone(&error))?;
+                *self.sent.insert(Instant::now())
+            }
+        };
+        match timeout(patience, poll_fn(|cx| pings.poll_pong(cx))).await {
+            Ok(Ok(_)) => {
+                self.sent = None;
+                Ok(Some(sent.elapsed()))
+            }
             Ok(Err(error)) => Err(words::gone(&error)),
-            Err(_) => Err(SILENT.to_owned()),
+            Err(_) if sent.elapsed() >= self.idle => Err(SILENT.to_owned()),
+            Err(_) => Ok(None),
         }
     }
 

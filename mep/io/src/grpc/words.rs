@@ -4,7 +4,18 @@ use crate::words::{NO_MEP, SILENT, certificate, clean, told};
 use h2::Reason;
 use std::error::Error as _;
 use std::io;
+use std::net::SocketAddr;
 use tonic::Status;
+
+/// Why TCP came to nothing.
+pub(super) fn unconnected(address: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            format!("{address} refused the connection: nobody listens there (TCP)")
+        }
+        _ => format!("{address} can't be dialled from here: {error}"),
+    }
+}
 
 /// Why TLS came to nothing. "It" is the other end.
 pub(super) fn handshake(error: &io::Error) -> String {
@@ -87,7 +98,6 @@ fn h2_error(status: &Status) -> Option<&h2::Error> {
 
 fn broken(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             "the other end hung up".to_owned()
         }

@@ -140,8 +140,8 @@ impl Transmit for Outgoing {
 
 impl Path for Connection {
     /// Quinn measures all the time, and the idle timeout is its own.
-    async fn rtt(&mut self) -> Result<Duration, String> {
-        Ok(Connection::rtt(self))
+    async fn rtt(&mut self, _patience: Duration) -> Result<Option<Duration>, String> {
+        Ok(Some(Connection::rtt(self)))
     }
 
     fn address(&self) -> SocketAddr {

@@ -1,13 +1,13 @@
 //! What strangers and broken peers send over TCP, in TLS and in HTTP/2.
 
 use crate::stranger::{Call, METHOD, connect, request};
-use crate::support::{Node, PATIENCE, authority, id};
+use crate::support::{Node, PATIENCE, authority, id, identity};
 use bytes::Bytes;
 use h2::Reason;
 use http::HeaderMap;
 use mep_core::carrier::{CarrierEvent, MAX_FRAME, Over};
-use mep_io::Pem;
 use mep_io::pki::Authority;
+use mep_io::{Limits, Pem};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -212,6 +212,29 @@ async fn one_peer_gets_eight_connections_and_no_more() {
     let told = tokio::spawn(ninth.told());
     assert_eq!(node.refused().await, "bad/1 has too many connections");
     assert_eq!(told.await.unwrap(), "status 7: bad/1 has too many connections");
+}
+
+#[tokio::test]
+async fn nobody_listening_is_told_at_once() {
+    let unbound = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut a = Node::start(Over::Grpc, &authority(), "fra/1");
+    a.dial("ams/1", unbound).await;
+    let why = format!("{unbound} refused the connection: nobody listens there (TCP)");
+    assert_eq!(a.dial_failed().await, why);
+}
+
+/// Its kernel takes every byte and its process none: a SIGSTOP, or a machine that hangs (faults I-44).
+#[tokio::test]
+async fn a_dial_to_a_process_that_stands_still_is_given_up() {
+    let ca = authority();
+    let stopped = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let limits = Limits { handshake: Duration::from_millis(700), ..Limits::default() };
+    let own = identity(&ca.issue(&id("fra/1")).unwrap(), "fra/1");
+    let mut a = Node::start_with(Over::Grpc, own, limits, 16);
+    let address = stopped.local_addr().unwrap();
+    a.dial("ams/1", address).await;
+    let why = format!("{address} took the connection and did not greet within 700ms");
+    assert_eq!(a.dial_failed().await, why);
 }
 
 /// Faults I-71: neither who never began nor who reads nothing holds up the end.
