@@ -1,7 +1,7 @@
 //! What the API answers from.
 
 use crate::api::View;
-use gslb_core::Shared;
+use gslb_core::{Published, Shared};
 use gslb_types::Timestamp;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
@@ -126,9 +126,19 @@ impl State {
 
     /// Everything as it is at this moment.
     pub(crate) fn view(&self) -> View<'_> {
+        self.view_of(self.published())
+    }
+
+    /// What the node has published last.
+    pub(crate) fn published(&self) -> Arc<Published> {
+        self.shared.published.load_full()
+    }
+
+    /// Everything as it is, beside what was published.
+    pub(crate) fn view_of(&self, published: Arc<Published>) -> View<'_> {
         View {
             shared: &self.shared,
-            published: self.shared.published.load_full(),
+            published,
             now: (self.now)(),
             unix_time: (self.wall_clock)(),
             info: &self.info,

@@ -87,8 +87,10 @@ impl Reader {
 
     /// The next event, if there is one.
     fn look(&mut self) -> Option<Event> {
-        let view = self.state.view();
-        let (event, told) = match next(&view.published, self.told)? {
+        let published = self.state.published();
+        let next = next(&published, self.told)?;
+        let view = self.state.view_of(published);
+        let (event, told) = match next {
             Next::State(last) => (written("state", &api::peers(&view)), last),
             Next::Lagged { missed, last } => (written("lagged", &Lagged { missed }), last),
             Next::Transition(number) => {
