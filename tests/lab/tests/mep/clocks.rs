@@ -66,7 +66,7 @@ fn wrong_clocks() {
     assert_eq!((watch.failed(), downs), (0, 0));
 }
 
-/// How many hours each node's clock is off, by the last line it could have logged: the seconds left to its certificate.
+/// How many hours each node's clock is off, by how long it takes a certificate to be valid still.
 fn seen_clocks(group: &Group<'_>) -> Vec<i64> {
     let unix =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs()

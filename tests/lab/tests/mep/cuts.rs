@@ -5,8 +5,8 @@ use crate::sites::{
     LDNS, NODES, PATIENCE, Settings, all_near, first, heal, isolate, lines, map, ms, pairs, seconds, service,
     start, until, word,
 };
-use lab::Link;
 use lab::gslb::{Change, Group, eventually};
+use lab::{Lab, Link};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -57,6 +57,10 @@ fn one_link() {
     println!("cut fra-iad: down at both ends after {shown:.1?}; {}", pairs(&group));
     for (node, peer) in ends {
         let status = group.node(node).peer(peer);
+        let steps: Vec<_> =
+            status["transitions"].as_array().into_iter().flatten().map(|step| word(&step["to"])).collect();
+        println!("cut fra-iad: at {node}, {peer} was {steps:?}: {}", status["downs_by_reason"]);
+        assert!(steps.ends_with(&["suspect", "down"]), "{status}");
         assert_eq!(status["state"], "down", "{status}");
         assert_eq!(status["relay"], "sin/1", "{status}");
     }
@@ -83,6 +87,19 @@ fn one_link() {
     assert!(up.is_some_and(|up| up <= seconds(15)), "{}", pairs(&group));
     assert!(changes.is_empty(), "{}", lines(&changes));
     assert_eq!(watch.failed(), 0);
+}
+
+/// Whether all nodes say the same of all RTTs.
+fn tables_are_equal(group: &Group<'_>, lab: &Lab) -> bool {
+    let row = |id: &str, ldns: &str| {
+        let answer = group.node(id).get(&format!("/v1/ldns/{}", lab.v4(ldns))).ok()?.json().ok()?;
+        let cell =
+            |cell: &Value| (word(&cell["site"]).to_owned(), cell["state"].clone(), cell["rtt_us"].as_u64());
+        Some(answer["sites"].as_array()?.iter().map(cell).collect::<Vec<_>>())
+    };
+    let table = |id: &&str| LDNS.map(|ldns| row(id, ldns));
+    let tables: Vec<_> = NODES.iter().map(table).collect();
+    tables.windows(2).all(|two| two[0] == two[1])
 }
 
 /// Who hears whom, as a node has been told.
@@ -114,7 +131,10 @@ fn isolation() {
     let (group, watch) = start(&lab, &Settings::new());
     let begun = Instant::now();
     isolate(&lab, "iad");
+    // So that the tables are not equal: beyond the tolerance, and still the nearest.
+    lab.set_link("ldns-us", "iad", ms(20));
     until(begun, KEEPALIVE + DOWN_DELAY + seconds(8));
+    assert!(!tables_are_equal(&group, &lab));
     let left = watch.changes_since(begun);
     println!("isolated iad:{}", lines(&left));
     // At fra and sin nobody is sent to iad any more; at iad nobody to the others.
@@ -135,7 +155,19 @@ fn isolation() {
 
     heal(&lab, "iad");
     let healed = Instant::now();
-    let back = first(healed, seconds(40), || all_near(&lab, &watch));
+    let (mut met, mut equal) = (None, None);
+    let back = first(healed, seconds(40), || {
+        let is_up = || {
+            group.node("fra/1").peer("iad/1")["state"] == "up"
+                && group.node("sin/1").peer("iad/1")["state"] == "up"
+        };
+        met = met.or_else(|| is_up().then(|| healed.elapsed()));
+        equal = equal.or_else(|| tables_are_equal(&group, &lab).then(|| healed.elapsed()));
+        met.is_some() && equal.is_some() && all_near(&lab, &watch)
+    });
+    println!("R11: healed iad: sessions after {met:.1?}, tables equal after {equal:.1?}");
+    let (met, equal) = (met.expect("sessions"), equal.expect("equal tables"));
+    assert!(equal <= met + seconds(2), "tables are equal within 2 s of the sessions");
     until(healed, seconds(20));
     let changes = watch.changes_since(healed);
     println!("healed iad: everything as before after {back:.1?}:{}", lines(&changes));

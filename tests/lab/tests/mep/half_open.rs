@@ -7,15 +7,21 @@ use lab::{Lab, Signal};
 use std::time::{Duration, Instant};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("a_stopped_process_is_down_within_the_keepalive_and_resyncs_when_it_goes_on", stopped),
-    ("a_silent_cut_is_noticed_although_nothing_is_offered_and_the_table_is_whole_after_it", silent_cut),
+    ("a_stopped_process_is_down_within_the_keepalive_and_resyncs_when_it_goes_on", || stopped("quic")),
+    ("a_stopped_process_is_down_although_its_kernel_still_acknowledges_over_grpc", || stopped("grpc")),
+    ("a_silent_cut_is_noticed_although_nothing_is_offered_and_the_table_is_whole_after_it", || {
+        silent_cut("quic")
+    }),
+    ("a_silent_cut_is_noticed_over_grpc_as_well", || silent_cut("grpc")),
     ("a_one_way_cut_is_down_at_both_ends_and_does_not_flap", one_way),
 ];
 
 const KEEPALIVE: Duration = Duration::from_secs(3);
 
-fn settings() -> Settings {
-    Settings::new().mep("keepalive = \"3s\"\nmetrics_interval = \"500ms\"\nrtt_interval = \"500ms\"")
+fn settings(over: &str) -> Settings {
+    let node = if over == "grpc" { "transport = \"grpc\"" } else { "transport = \"quic\"" };
+    Settings { node, ..Settings::new() }
+        .mep("keepalive = \"3s\"\nmetrics_interval = \"500ms\"\nrtt_interval = \"500ms\"")
 }
 
 /// How many sites a node knows the RTT of to an LDNS.
@@ -32,19 +38,20 @@ fn learnt_everywhere(lab: &Lab, group: &Group<'_>, ldns: &str, asked: &str) -> O
     first(begun, seconds(30), || ask().is_ok() && NODES.iter().all(|node| known(group, node, lab, ldns) == 3))
 }
 
-fn stopped() {
+fn stopped(over: &'static str) {
     let plan = map("stopped").ldns("late").link("late", "fra", ms(20)).link("late", "iad", ms(30)).link(
         "late",
         "sin",
         ms(40),
     );
     let lab = plan.up().expect("up");
-    let (group, watch) = start(&lab, &settings());
+    let (group, watch) = start(&lab, &settings(over));
+    assert_eq!(group.node("fra/1").peer("sin/1")["over"], over);
     let begun = Instant::now();
     group.node("sin/1").signal(Signal::SIGSTOP).expect("stopped");
     let down = ["fra/1", "iad/1"]
         .map(|node| first(begun, KEEPALIVE * 3, || group.node(node).peer("sin/1")["state"] == "down"));
-    println!("SIGSTOP of sin/1: down after {down:.2?} with a keepalive of {KEEPALIVE:?}");
+    println!("SIGSTOP of sin/1 over {over}: down after {down:.2?} with a keepalive of {KEEPALIVE:?}");
     for after in down {
         assert!(after.is_some_and(|after| after <= KEEPALIVE + seconds(1)), "{}", pairs(&group));
     }
@@ -61,7 +68,9 @@ fn stopped() {
     });
     let whole =
         first(resumed, seconds(30), || NODES.iter().all(|node| known(&group, node, &lab, "late") == 3));
-    println!("SIGCONT of sin/1: meshed after {up:.2?}, and all know what it missed after {whole:.2?}");
+    println!(
+        "SIGCONT of sin/1 over {over}: meshed after {up:.2?}, and all know what it missed after {whole:.2?}"
+    );
     assert!(up.is_some_and(|up| up <= seconds(8)), "{}", pairs(&group));
     assert!(whole.is_some(), "{}", group.node("sin/1").log_tail());
     until(resumed, seconds(5));
@@ -71,14 +80,14 @@ fn stopped() {
     assert!(others.is_empty(), "{}", lines(&others));
 }
 
-fn silent_cut() {
+fn silent_cut(over: &'static str) {
     let plan = map("silent").ldns("late").link("late", "fra", ms(20)).link("late", "iad", ms(30)).link(
         "late",
         "sin",
         ms(40),
     );
     let lab = plan.up().expect("up");
-    let (group, watch) = start(&lab, &settings());
+    let (group, watch) = start(&lab, &settings(over));
     let begun = Instant::now();
     for other in ["fra", "iad"] {
         lab.cut("sin", other);
@@ -86,7 +95,7 @@ fn silent_cut() {
     let pairs_cut = [("fra/1", "sin/1"), ("sin/1", "fra/1"), ("iad/1", "sin/1"), ("sin/1", "iad/1")];
     let down = pairs_cut
         .map(|(node, peer)| first(begun, KEEPALIVE * 3, || group.node(node).peer(peer)["state"] == "down"));
-    println!("silent cut of sin: down after {down:.2?} with a keepalive of {KEEPALIVE:?}");
+    println!("silent cut of sin over {over}: down after {down:.2?} with a keepalive of {KEEPALIVE:?}");
     for after in down {
         assert!(after.is_some_and(|after| after <= KEEPALIVE + seconds(1)), "{}", pairs(&group));
     }
@@ -97,7 +106,7 @@ fn silent_cut() {
     });
     let learnt = learnt_everywhere(&lab, &group, "late", "fra");
     println!(
-        "healed: meshed after {up:.2?}; a new LDNS is known everywhere {learnt:.2?} after its first query"
+        "healed, over {over}: meshed after {up:.2?}; a new LDNS is known everywhere {learnt:.2?} after its first query"
     );
     assert!(up.is_some_and(|up| up <= seconds(8)), "{}", pairs(&group));
     assert!(learnt.is_some());
@@ -108,7 +117,7 @@ fn silent_cut() {
 
 fn one_way() {
     let lab = map("one-way").up().expect("up");
-    let (group, watch) = start(&lab, &settings());
+    let (group, watch) = start(&lab, &settings("quic"));
     let begun = Instant::now();
     for (from, to) in [("iad", "fra"), ("fra", "iad")] {
         let cut = Instant::now();

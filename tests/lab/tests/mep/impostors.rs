@@ -58,6 +58,19 @@ fn expired(ours: &Authority) -> Pem {
     ours.issue_for(&"iad/1".parse().expect("an id"), validity).expect("a certificate")
 }
 
+/// A process that stands where iad/1 should.
+struct Impostor<'a> {
+    what: &'static str,
+    /// Who it says it is.
+    id: &'static str,
+    pem: Pem,
+    /// Its configuration.
+    text: &'a str,
+    environment: &'a [(&'a str, &'a str)],
+    /// What the reason must say.
+    word: &'static str,
+}
+
 fn refused() {
     let Some(faketime) = lab::faketime() else { return };
     let lab = map("impostors").up().expect("up");
@@ -80,20 +93,24 @@ fn refused() {
         [("LD_PRELOAD", &*library), ("FAKETIME_DONT_FAKE_MONOTONIC", "1"), ("FAKETIME", "-90m")];
     let other_text = text.replace("\"iad/1\"", "\"iad/9\"");
     let wrong_name = ours.issue(&"iad/9".parse().expect("an id")).expect("a certificate");
-    let cases: [(&str, &str, Pem, &str, &[(&str, &str)], &[&str]); 4] = [
-        ("another CA", "iad/1", foreign, &text, &[], &["unknown CA"]),
-        ("self-signed", "iad/1", alone, &text, &[], &["unknown CA", "self-signed"]),
-        ("expired", "iad/1", expired(&ours), &text, &an_hour_and_a_half_ago, &["expired"]),
-        ("our CA, wrong name", "iad/9", wrong_name, &other_text, &[], &["iad/9"]),
+    let case = |what, id, pem, word| Impostor { what, id, pem, text: &text, environment: &[], word };
+    let cases = [
+        case("another CA", "iad/1", foreign, "unknown CA"),
+        case("self-signed", "iad/1", alone, "unknown CA"),
+        Impostor {
+            environment: &an_hour_and_a_half_ago,
+            ..case("expired", "iad/1", expired(&ours), "expired")
+        },
+        Impostor { text: &other_text, ..case("our CA, wrong name", "iad/9", wrong_name, "iad/9") },
     ];
-    for (what, id, pem, text, environment, words) in cases {
+    for Impostor { what, id, pem, text, environment, word } in cases {
         let group = impostor(text, id, &pem);
         let folder = group.folder().join("gslb.toml");
         let before = strangers(fra);
         let node = Node::start_with(&lab, "iad", id, &folder, environment).expect("a process");
         let said = eventually(&format!("{what}: fra/1 says why"), PATIENCE, || {
             let all = said_by(fra);
-            words.iter().any(|word| all.contains(word)).then_some(all)
+            all.contains(word).then_some(all)
         });
         let refused = eventually(&format!("{what}: it is counted"), PATIENCE, || {
             let counted = strangers(fra);

@@ -19,6 +19,7 @@ mod restarts;
 mod sites;
 mod stability;
 mod two_nodes;
+mod versions;
 
 use lab::can_run;
 use libtest_mimic::{Arguments, Trial};
@@ -44,6 +45,7 @@ fn main() {
         certificates::TESTS,
         monitors::TESTS,
         two_nodes::TESTS,
+        versions::TESTS,
     ]
     .concat();
     let trials = tests.into_iter().map(|(name, test)| {

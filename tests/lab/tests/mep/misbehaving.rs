@@ -166,7 +166,7 @@ pub(crate) fn write_pem(group: &Group<'_>, authority: &Authority, id: &str) {
 /// Octets of a body: nine of ten are allowed, whatever they say; the others broken at random places.
 fn body(rng: &mut Pcg64Mcg) -> Vec<u8> {
     let mut octets = proto::Frame { body: Some(said(rng)), ..Default::default() }.encode_to_vec();
-    if rng.next_u32() % 10 != 0 {
+    if !rng.next_u32().is_multiple_of(10) {
         return octets;
     }
     match rng.next_u32() % 4 {
@@ -252,7 +252,7 @@ fn said(rng: &mut Pcg64Mcg) -> Body {
 /// The three LDNS more often than anybody else.
 fn address(random: u32) -> u32 {
     match random % 4 {
-        0 => 0xc612_0401 + ((random >> 8) % 3 << 8),
+        0 => 0xc612_0401 + (((random >> 8) % 3) << 8),
         // Nothing reserved, nor multicast.
         _ => 0x0b00_0000 + random % 0x6000_0000,
     }

@@ -6,6 +6,7 @@ use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, Over};
 use mep_core::proto::{self, frame::Body};
 use mep_io::{Carrier, Identity, Limits, Pem, Settings};
 use prost::Message;
+use prost::encoding::decode_varint;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,29 @@ pub(crate) struct Session {
     sent: u64,
     received: u64,
     acknowledged: u64,
+    /// Field numbers of the bodies that have come, in order.
+    heard: Vec<u32>,
+}
+
+impl Session {
+    /// Field numbers of the bodies that have come, in order.
+    pub(crate) fn heard(&self) -> &[u32] {
+        &self.heard
+    }
+}
+
+/// The field number of what a frame says: the first field that is a message, behind the numbers before it.
+fn body_number(frame: &[u8]) -> Option<u32> {
+    let mut rest = frame;
+    while !rest.is_empty() {
+        let key = decode_varint(&mut rest).ok()?;
+        match key & 7 {
+            0 => drop(decode_varint(&mut rest).ok()?),
+            2 => return u32::try_from(key >> 3).ok(),
+            _ => return None,
+        }
+    }
+    None
 }
 
 impl Peer {
@@ -82,7 +106,7 @@ impl Peer {
                 _ => {}
             }
         };
-        let mut session = Session { conn, sent: 0, received: 0, acknowledged: 0 };
+        let mut session = Session { conn, sent: 0, received: 0, acknowledged: 0, heard: Vec::new() };
         self.say(&mut session, &Body::Hello(hello)).await?;
         while session.received == 0 {
             self.hear(&mut session).await?;
@@ -133,6 +157,7 @@ impl Peer {
         loop {
             match self.event().await {
                 CarrierEvent::Received { conn, frame } if conn == session.conn => {
+                    session.heard.extend(body_number(&frame));
                     let frame = proto::Frame::decode(frame).expect("the node speaks its protocol");
                     (session.received, session.acknowledged) = (frame.seq, frame.ack);
                     return Ok(());

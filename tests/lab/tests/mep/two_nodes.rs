@@ -101,7 +101,7 @@ fn shared_out() {
     assert_eq!(one.len() + two.len(), LDNS as usize, "each is probed");
     assert!(one.len() > LDNS as usize / 4 && two.len() > LDNS as usize / 4);
     // All three nodes answer alike, whoever measured.
-    let answers = ["fra", "fra-2", "iad"].map(|place| ask(place));
+    let answers = ["fra", "fra-2", "iad"].map(&ask);
     assert!(answers[0] == answers[1] && answers[1] == answers[2]);
 
     group.node_mut("fra/2").kill().expect("killed");
