@@ -1,12 +1,11 @@
-//! From nothing to a session, and back: dials, candidates, collisions.
+//! From a connection to a session, and back: candidates, collisions, better connections.
 //!
 //! Every node dials every peer; the higher of a pair leaves the lower two seconds' start. When both dialled all the same,
 //! the lower end decides, so that both ends keep the same connection: the higher end offers a connection by its hello, one
 //! at a time; the lower end answers the first offer with its own hello, which makes it the session, and closes the others
 //! as duplicates. An offer with a later hello than the session's says that the peer has lost that session, and wins.
 
-use crate::backoff::draw;
-use crate::carrier::{CarrierCommand, ConnId, Over};
+use crate::carrier::{CarrierCommand, ConnId};
 use crate::mep::{MOVED, Mep, Timer};
 use crate::outbox::Part;
 use crate::output::{DownReason, Output};
@@ -19,18 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The start the higher node of a pair leaves the lower one.
-const LOWER_FIRST: Duration = Duration::from_secs(2);
-
-/// The start it leaves when its own process has just started: its peers may not know yet that they have lost it, and its
-/// table is to be back within two seconds (reliability R9).
-const LOWER_FIRST_AT_START: Duration = Duration::from_millis(500);
-
 /// How long a connection may stand without the peer's hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A dial that the carrier has not reported on for this long is given up; carriers report sooner.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A session that lasted this long proves the peer reachable: the back-off starts anew.
 const STABLE: Duration = Duration::from_secs(30);
@@ -119,19 +108,6 @@ impl Mep {
         self.after_candidate(now, place);
     }
 
-    /// The connection can't stay for long. If it is the session's, another one may take its place, and is dialled for if this
-    /// end can make one that lasts longer.
-    pub(crate) fn connection_ages(&mut self, now: Timestamp, conn: ConnId, renew: bool) {
-        let Some(place) = self.conns.get(&conn).copied() else { return };
-        let peer = &mut self.peers[place];
-        let Some(session) = peer.session.as_mut().filter(|session| session.link.conn == conn) else { return };
-        session.ageing = true;
-        if renew && !matches!(peer.dial, Dial::InFlight(_)) {
-            peer.dial = Dial::Waiting;
-            self.timers.set(Timer::Dial(place), now);
-        }
-    }
-
     /// The session is gone, for whatever reason.
     pub(crate) fn session_lost(&mut self, now: Timestamp, place: usize, reason: DownReason) {
         if self.end_session(now, place, reason) {
@@ -153,85 +129,6 @@ impl Mep {
         peer.backoff.refused();
         self.attempt_failed(place, reason, true);
         self.after_candidate(now, place);
-    }
-
-    pub(crate) fn dial_failed(&mut self, now: Timestamp, peer: &NodeId, over: Over, reason: &str) {
-        let Some(place) = self.peers.iter().position(|known| known.id == *peer) else { return };
-        if self.peers[place].dial != Dial::InFlight(over) {
-            return;
-        }
-        self.dial_done(place, true);
-        if self.peers[place].session.is_some() {
-            self.peers[place].status.last_attempt =
-                Some(format!("dial over {over} failed: {}", wire::printable(reason)));
-            return self.seek_better(now, place);
-        }
-        self.peers[place].try_other_carrier(over);
-        self.peers[place].backoff.failed();
-        self.attempt_failed(place, format!("dial failed: {}", wire::printable(reason)), false);
-        self.after_candidate(now, place);
-    }
-
-    pub(crate) fn dial_due(&mut self, now: Timestamp, place: usize) {
-        match self.peers[place].dial {
-            Dial::Idle => {}
-            Dial::Waiting
-                if self.peers[place].session.is_some() && self.peers[place].better_over().is_none() =>
-            {
-                self.peers[place].dial = Dial::Idle;
-            }
-            Dial::Waiting => {
-                let peer = &mut self.peers[place];
-                let over = peer.better_over().unwrap_or(peer.next_over);
-                peer.dial = Dial::InFlight(over);
-                let dial = CarrierCommand::Dial { peer: peer.id.clone(), address: peer.status.address, over };
-                self.command(dial);
-                self.timers.set(Timer::Dial(place), now + DIAL_TIMEOUT);
-            }
-            Dial::InFlight(over) => {
-                let peer = self.peers[place].id.clone();
-                self.dial_failed(now, &peer, over, "nothing came of it");
-            }
-        }
-    }
-
-    /// Dials for the first time.
-    pub(crate) fn dial_at_start(&mut self, now: Timestamp, place: usize) {
-        self.dial_after(now, place, LOWER_FIRST_AT_START);
-    }
-
-    /// Dials after the back-off.
-    fn dial_later(&mut self, now: Timestamp, place: usize) {
-        self.dial_after(now, place, LOWER_FIRST);
-    }
-
-    fn dial_after(&mut self, now: Timestamp, place: usize, lower_first: Duration) {
-        let peer = &mut self.peers[place];
-        let mut wait = peer.backoff.wait(&mut self.rng);
-        if !peer.decides {
-            wait += lower_first + draw(lower_first / 4, &mut self.rng);
-        }
-        peer.dial = Dial::Waiting;
-        self.timers.set(Timer::Dial(place), peer.quarantine.max(now + wait));
-    }
-
-    /// Dials over QUIC in a while if the session is one that might run over it.
-    fn seek_better(&mut self, now: Timestamp, place: usize) {
-        let peer = &mut self.peers[place];
-        if peer.dial == Dial::Idle && peer.would_be_better(Over::Quic) {
-            peer.dial = Dial::Waiting;
-            let retry = self.settings.quic_retry;
-            self.timers.set(Timer::Dial(place), now + retry + draw(retry / 4, &mut self.rng));
-        }
-    }
-
-    /// A connection stands, or a dial came to nothing. A dial that is on its way goes on when it was the peer's that stands.
-    fn dial_done(&mut self, place: usize, dialled: bool) {
-        let peer = &mut self.peers[place];
-        if dialled || (peer.dial == Dial::Waiting && peer.session.is_none()) {
-            peer.dial = Dial::Idle;
-            self.timers.stop(Timer::Dial(place));
-        }
     }
 
     fn offer_next(&mut self, now: Timestamp, place: usize) {
@@ -392,7 +289,7 @@ impl Mep {
     }
 
     /// Notes why an attempt came to nothing. A refusal is the reason an operator looks for, whatever ended the session before.
-    fn attempt_failed(&mut self, place: usize, reason: String, refused: bool) {
+    pub(crate) fn attempt_failed(&mut self, place: usize, reason: String, refused: bool) {
         let status = &mut self.peers[place].status;
         match status.state {
             PeerState::Up | PeerState::Suspect => return,
@@ -404,7 +301,7 @@ impl Mep {
     }
 
     /// Goes on after a connection or a dial came to nothing: with the next candidate, or by dialling again.
-    fn after_candidate(&mut self, now: Timestamp, place: usize) {
+    pub(crate) fn after_candidate(&mut self, now: Timestamp, place: usize) {
         self.offer_next(now, place);
         if self.peers[place].is_alone() {
             self.dial_later(now, place);

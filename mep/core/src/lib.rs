@@ -49,6 +49,7 @@
 mod asking;
 mod backoff;
 pub mod carrier;
+mod dialling;
 mod exchange;
 mod handshake;
 mod link;

@@ -2,25 +2,26 @@
 //!
 //! The changes are kept once for all peers; a peer's queue is its places in them. Values are read when they are sent.
 
+mod queue;
+mod relaying;
 mod streams;
 
+pub(crate) use queue::Queue;
+
 use crate::log::{ChangeLog, Cursor};
-use crate::proto::{self, frame::Body};
+use crate::proto::frame::Body;
 use crate::wire::{self, CHUNK};
 use crate::{KnownLdns, KnownSession, RttRow, ServiceMetric, SessionKey, Sighting, Values};
 use bytes::Bytes;
-use gslb_types::{Ldns, NodeId, Reach, SiteName, Timestamp};
-use std::collections::btree_map::Entry;
+use gslb_types::{Ldns, Reach, SiteName, Timestamp};
+use queue::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
-use streams::{Heard, Stream};
+use streams::Heard;
 
 /// From one chunk of a snapshot to the next: at most 200,000 rows a second to one peer, and others get a word in between.
 const SNAPSHOT_PACE: Duration = Duration::from_millis(5);
-
-/// From one snapshot to the next at least, however often a peer asks for it.
-const SNAPSHOT_REST: Duration = Duration::from_secs(5);
 
 /// The changes that not every peer has been told.
 pub(crate) struct Outbox {
@@ -80,46 +81,6 @@ impl Part {
     fn rtts(rows: &[RttRow]) -> Self {
         Part { rows: rows.len() as u64, ..Part::new(wire::rtts(rows)) }
     }
-}
-
-/// What one peer has still to be told.
-#[derive(Debug)]
-pub(crate) struct Queue {
-    rtts: Cursor,
-    sightings: Cursor,
-    /// LDNS the peer asked for, and whether they were new to it.
-    asked: BTreeMap<Ldns, bool>,
-    /// LDNS this node asks for.
-    wanted: BTreeSet<Ldns>,
-    /// The first service that is still to be told.
-    metrics: Option<usize>,
-    snapshot: Snapshot,
-    /// When the last snapshot began, and whether the peer asks for another.
-    snapshot_began: Timestamp,
-    snapshot_again: bool,
-    /// Whether the peer understands what version 1.1 brought: relays, persistence sessions.
-    knows_relays: bool,
-    sessions: Cursor,
-    /// The sites it wants relayed.
-    streams: BTreeMap<SiteName, Stream>,
-    /// When the next chunk of a walk over one of them may be told, however often they begin.
-    walk_next: Timestamp,
-}
-
-/// How far the telling of everything has come.
-#[derive(Clone, Copy, Debug)]
-enum Snapshot {
-    NotBegun,
-    Walking {
-        after: Option<Ldns>,
-        next: Timestamp,
-    },
-    /// Persistence sessions come behind the LDNS.
-    Sessions {
-        after: Option<SessionKey>,
-        next: Timestamp,
-    },
-    Done,
 }
 
 impl Outbox {
@@ -306,73 +267,6 @@ impl Outbox {
         }
     }
 
-    /// A session with a node stands.
-    pub(crate) fn node_up(&mut self, now: Timestamp, node: &NodeId) {
-        self.heard.up(now, node);
-    }
-
-    /// The session with a node ended. Returns whether somebody must be told that its site is not heard any longer.
-    pub(crate) fn node_down<'a>(
-        &mut self,
-        node: &NodeId,
-        queues: impl Iterator<Item = &'a mut Queue>,
-    ) -> bool {
-        self.heard.down(node)
-            && queues.filter_map(|queue| queue.streams.get_mut(&node.site)).map(Stream::lost).count() > 0
-    }
-
-    /// A word of a node came.
-    pub(crate) fn node_word(&mut self, now: Timestamp, node: &NodeId) {
-        self.heard.word(now, node);
-    }
-
-    /// A node told its services, as they were at `taken`. Returns whether somebody wants to know at once: a state changed.
-    pub(crate) fn node_metrics<'a>(
-        &mut self,
-        taken: Timestamp,
-        node: &NodeId,
-        services: &[ServiceMetric],
-        queues: impl Iterator<Item = &'a mut Queue>,
-    ) -> bool {
-        let changed = self.heard.metrics(taken, node, services);
-        let streams = queues.filter_map(|queue| queue.streams.get_mut(&node.site));
-        streams.map(|stream| stream.metrics_came(node, changed)).count() > 0 && changed
-    }
-
-    /// A node told values of its site. Returns whether somebody wants to know.
-    pub(crate) fn node_rows<'a>(
-        &mut self,
-        site: &SiteName,
-        rows: &[RttRow],
-        queues: impl Iterator<Item = &'a mut Queue>,
-    ) -> bool {
-        let mut streams: Vec<&mut Stream> = queues.filter_map(|queue| queue.streams.get_mut(site)).collect();
-        if streams.is_empty() {
-            return false;
-        }
-        for row in rows {
-            let before = self.heard.note(site, row.ldns);
-            streams.iter_mut().for_each(|stream| stream.rtts.noted(before));
-        }
-        true
-    }
-
-    /// Lets the changes of other sites noted so far be sent.
-    pub(crate) fn relayed_due(&mut self) {
-        self.heard.due();
-    }
-
-    /// Relays these sites to a peer, and no others.
-    pub(crate) fn relay(&mut self, queue: &mut Queue, sites: BTreeSet<SiteName>) {
-        queue.streams.retain(|site, _| sites.contains(site));
-        for site in sites {
-            if let Entry::Vacant(place) = queue.streams.entry(site) {
-                let stream = self.heard.stream(place.key());
-                place.insert(stream);
-            }
-        }
-    }
-
     fn metrics(&self, now: Timestamp, from: usize, queue: &mut Queue) -> Vec<Part> {
         let rest = self.metrics.get(from..).unwrap_or_default();
         let chunk = rest.get(..CHUNK).unwrap_or(rest);
@@ -434,22 +328,6 @@ impl Outbox {
         if told.is_empty() { Vec::new() } else { vec![Part::new(wire::sessions(&told))] }
     }
 
-    /// The next of what is relayed to a peer: news before the walk over everything, which keeps its pace.
-    fn relayed(&self, now: Timestamp, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
-        let mut part = None;
-        for (site, stream) in &mut queue.streams {
-            part = part.or_else(|| self.heard.next(now, site, stream, values));
-        }
-        for (site, stream) in &mut queue.streams {
-            if part.is_none() && queue.walk_next <= now {
-                part = self.heard.walk(now, site, stream, values);
-                queue.walk_next = if part.is_some() { now + SNAPSHOT_PACE } else { queue.walk_next };
-            }
-        }
-        queue.streams.retain(|_, stream| !stream.is_over());
-        part.into_iter().collect()
-    }
-
     fn changes(&mut self, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
         let from = queue.rtts.at;
         let packed = match self.packed.remove(&from) {
@@ -484,127 +362,6 @@ impl Outbox {
         let sightings = (!firsts.is_empty()).then(|| Part::new(wire::sightings(&firsts)));
         let rtts = (!rows.is_empty()).then(|| Part::rtts(&rows));
         Packed { upto, entries, parts: sightings.into_iter().chain(rtts).collect() }
-    }
-}
-
-impl Queue {
-    /// Keys that wait to be told; what a snapshot has still before it is not known.
-    pub(crate) fn len(&self) -> usize {
-        self.lag() + self.asked.len() + self.wanted.len()
-    }
-
-    /// When there will be something to say though nothing happens until then.
-    pub(crate) fn next_at(&self) -> Option<Timestamp> {
-        let snapshot = match self.snapshot {
-            Snapshot::Walking { next, .. } | Snapshot::Sessions { next, .. } => Some(next),
-            Snapshot::Done if self.snapshot_again => Some(self.snapshot_began + SNAPSHOT_REST),
-            Snapshot::NotBegun | Snapshot::Done => None,
-        };
-        let walk = self.streams.values().any(Stream::walks).then_some(self.walk_next);
-        snapshot.into_iter().chain(walk).min()
-    }
-
-    /// Notes that the peer asks for a snapshot. One that has begun does not count: the peer may have skipped its beginning.
-    pub(crate) fn snapshot_again(&mut self) {
-        self.snapshot_again = true;
-    }
-
-    /// Lets the ages of the sites that are relayed to the peer be told, and the numbers that came since.
-    pub(crate) fn words_due(&mut self) -> bool {
-        self.streams.values_mut().map(Stream::word_due).count() > 0
-    }
-
-    /// Lets the site metrics be told.
-    pub(crate) fn metrics_due(&mut self) {
-        self.metrics = Some(0);
-    }
-
-    /// Notes that the peer asks for an LDNS, which may be new to it; beyond the cap it is not heard, since it can ask again.
-    pub(crate) fn asked(&mut self, ldns: Ldns, fresh: bool, cap: usize) {
-        if self.asked.len() < cap {
-            *self.asked.entry(ldns).or_default() |= fresh;
-        }
-    }
-
-    /// Notes that this node asks for an LDNS.
-    pub(crate) fn want(&mut self, ldns: Ldns, cap: usize) {
-        if self.wanted.len() < cap {
-            self.wanted.insert(ldns);
-        }
-    }
-
-    /// How many changes it keeps from being forgotten.
-    pub(crate) fn lag(&self) -> usize {
-        let relayed: usize = self.streams.values().map(|stream| stream.rtts.pending).sum();
-        self.rtts.pending + self.sightings.pending + self.sessions.pending + relayed
-    }
-
-    /// Whether something may wait for room, or to become due.
-    pub(crate) fn has_waiting(&self) -> bool {
-        let walking = !matches!(self.snapshot, Snapshot::Done) || self.snapshot_again;
-        walking || self.metrics.is_some() || self.len() > 0 || self.streams.values().any(Stream::has_waiting)
-    }
-
-    fn snapshot(&mut self, now: Timestamp, values: &dyn Values) -> Vec<Part> {
-        match self.snapshot {
-            Snapshot::NotBegun => {
-                self.snapshot = Snapshot::Walking { after: None, next: now };
-                (self.snapshot_began, self.snapshot_again) = (now, false);
-                vec![Part::new(Body::SnapshotBegin(proto::SnapshotBegin {}))]
-            }
-            Snapshot::Walking { after, next } if next <= now => self.chunk(now, after, values),
-            Snapshot::Sessions { after, next } if next <= now => self.session_chunk(now, after, values),
-            Snapshot::Done if self.snapshot_again && self.snapshot_began + SNAPSHOT_REST <= now => {
-                self.snapshot = Snapshot::NotBegun;
-                self.metrics = Some(0);
-                self.snapshot(now, values)
-            }
-            Snapshot::Walking { .. } | Snapshot::Sessions { .. } | Snapshot::Done => Vec::new(),
-        }
-    }
-
-    /// Sightings go before rows, so that the peer has entries to write the values into.
-    fn chunk(&mut self, now: Timestamp, after: Option<Ldns>, values: &dyn Values) -> Vec<Part> {
-        let chunk = values.known_after(after, CHUNK);
-        let mut parts = Vec::new();
-        if !chunk.is_empty() {
-            let sightings: Vec<Sighting> = chunk.iter().map(sighting).collect();
-            parts.push(Part::new(wire::sightings(&sightings)));
-        }
-        let rows: Vec<RttRow> = chunk.iter().filter(|k| k.reach != Reach::Pending).map(row).collect();
-        if !rows.is_empty() {
-            parts.push(Part::rtts(&rows));
-        }
-        // A chunk may be short because some of its entries have just gone; only an empty one is the end.
-        let last = chunk.last().map(|known| known.ldns).filter(|last| Some(*last) > after);
-        if last.is_some() {
-            self.snapshot = Snapshot::Walking { after: last, next: now + SNAPSHOT_PACE };
-        } else if self.knows_relays {
-            self.snapshot = Snapshot::Sessions { after: None, next: now };
-        } else {
-            parts.push(self.end_snapshot());
-        }
-        if parts.is_empty() { self.snapshot(now, values) } else { parts }
-    }
-
-    fn session_chunk(&mut self, now: Timestamp, after: Option<SessionKey>, values: &dyn Values) -> Vec<Part> {
-        let chunk = values.sessions_after(after.as_ref(), CHUNK);
-        let mut parts = Vec::new();
-        if !chunk.is_empty() {
-            parts.push(Part::new(wire::sessions(&chunk)));
-        }
-        match chunk.last().map(|session| session.key).filter(|last| Some(*last) > after) {
-            Some(last) => {
-                self.snapshot = Snapshot::Sessions { after: Some(last), next: now + SNAPSHOT_PACE };
-            }
-            None => parts.push(self.end_snapshot()),
-        }
-        parts
-    }
-
-    fn end_snapshot(&mut self) -> Part {
-        self.snapshot = Snapshot::Done;
-        Part { ends_snapshot: true, ..Part::new(Body::SnapshotEnd(proto::SnapshotEnd {})) }
     }
 }
 

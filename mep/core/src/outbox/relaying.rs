@@ -1,0 +1,93 @@
+//! What is relayed: what the nodes that are heard say, and which of it a peer is told next.
+
+use super::streams::Stream;
+use super::{Outbox, Part, Queue, SNAPSHOT_PACE};
+use crate::{RttRow, ServiceMetric, Values};
+use gslb_types::{NodeId, SiteName, Timestamp};
+use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+
+impl Outbox {
+    /// A session with a node stands.
+    pub(crate) fn node_up(&mut self, now: Timestamp, node: &NodeId) {
+        self.heard.up(now, node);
+    }
+
+    /// The session with a node ended. Returns whether somebody must be told that its site is not heard any longer.
+    pub(crate) fn node_down<'a>(
+        &mut self,
+        node: &NodeId,
+        queues: impl Iterator<Item = &'a mut Queue>,
+    ) -> bool {
+        self.heard.down(node)
+            && queues.filter_map(|queue| queue.streams.get_mut(&node.site)).map(Stream::lost).count() > 0
+    }
+
+    /// A word of a node came.
+    pub(crate) fn node_word(&mut self, now: Timestamp, node: &NodeId) {
+        self.heard.word(now, node);
+    }
+
+    /// A node told its services, as they were at `taken`. Returns whether somebody wants to know at once: a state changed.
+    pub(crate) fn node_metrics<'a>(
+        &mut self,
+        taken: Timestamp,
+        node: &NodeId,
+        services: &[ServiceMetric],
+        queues: impl Iterator<Item = &'a mut Queue>,
+    ) -> bool {
+        let changed = self.heard.metrics(taken, node, services);
+        let streams = queues.filter_map(|queue| queue.streams.get_mut(&node.site));
+        streams.map(|stream| stream.metrics_came(node, changed)).count() > 0 && changed
+    }
+
+    /// A node told values of its site. Returns whether somebody wants to know.
+    pub(crate) fn node_rows<'a>(
+        &mut self,
+        site: &SiteName,
+        rows: &[RttRow],
+        queues: impl Iterator<Item = &'a mut Queue>,
+    ) -> bool {
+        let mut streams: Vec<&mut Stream> = queues.filter_map(|queue| queue.streams.get_mut(site)).collect();
+        if streams.is_empty() {
+            return false;
+        }
+        for row in rows {
+            let before = self.heard.note(site, row.ldns);
+            streams.iter_mut().for_each(|stream| stream.rtts.noted(before));
+        }
+        true
+    }
+
+    /// Lets the changes of other sites noted so far be sent.
+    pub(crate) fn relayed_due(&mut self) {
+        self.heard.due();
+    }
+
+    /// Relays these sites to a peer, and no others.
+    pub(crate) fn relay(&mut self, queue: &mut Queue, sites: BTreeSet<SiteName>) {
+        queue.streams.retain(|site, _| sites.contains(site));
+        for site in sites {
+            if let Entry::Vacant(place) = queue.streams.entry(site) {
+                let stream = self.heard.stream(place.key());
+                place.insert(stream);
+            }
+        }
+    }
+
+    /// The next of what is relayed to a peer: news before the walk over everything, which keeps its pace.
+    pub(super) fn relayed(&self, now: Timestamp, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
+        let mut part = None;
+        for (site, stream) in &mut queue.streams {
+            part = part.or_else(|| self.heard.next(now, site, stream, values));
+        }
+        for (site, stream) in &mut queue.streams {
+            if part.is_none() && queue.walk_next <= now {
+                part = self.heard.walk(now, site, stream, values);
+                queue.walk_next = if part.is_some() { now + SNAPSHOT_PACE } else { queue.walk_next };
+            }
+        }
+        queue.streams.retain(|_, stream| !stream.is_over());
+        part.into_iter().collect()
+    }
+}
