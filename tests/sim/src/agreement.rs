@@ -9,8 +9,23 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Queries of one LDNS to one node, to see all services that take turns.
-const LOOKS: usize = 6;
+/// How soon after all sessions stand again all nodes answer alike: two exchange intervals (behaviour 4).
+pub const SOON: Duration = Duration::from_secs(10);
+
+/// How long a site's own word may take to follow what it finds out.
+const ROUND: Duration = Duration::from_secs(2);
+
+/// How long it may take until all sessions stand again: the longest back-off after a refusal, and a handshake that fails once
+/// more.
+const REUNION: Duration = Duration::from_secs(60);
+
+/// Whether something may be compared.
+#[derive(Clone, PartialEq, Eq)]
+enum Settled {
+    Yes,
+    NotYet,
+    Differs(String),
+}
 
 impl World {
     /// Asks for all of `active` every few seconds, each at some node, until so much time has passed.
@@ -24,6 +39,105 @@ impl World {
             }
             self.drive(PAUSE.min(end.since(self.now())));
         }
+    }
+
+    /// Lets time pass until every node has a session with every other.
+    pub fn drive_to_reunion(&mut self) {
+        if self.drive_until(REUNION, |world| world.stand_apart().is_none()).is_none()
+            && let Some(what) = self.stand_apart()
+        {
+            self.violated(Invariant::Agreement, format!("after {REUNION:?} {what}"));
+        }
+    }
+
+    /// A node that lacks a session, and with whom.
+    fn stand_apart(&self) -> Option<String> {
+        self.hosts().iter().find_map(|host| {
+            let Some(published) = host.published() else {
+                return Some(format!("{} does not run", host.id()));
+            };
+            let lost = published.peers.iter().find(|peer| !peer.state.has_session())?;
+            Some(format!("{} sees {} {:?} ({})", host.id(), lost.peer, lost.state, lost.reason))
+        })
+    }
+
+    /// Checks that all nodes know the same of these LDNS and answer them alike, soon after all sessions stand again. What a site
+    /// itself does not know yet, or has changed just now, is not held against anybody. Returns how many were compared.
+    pub fn check_alike(&mut self, active: &[IpAddr]) -> usize {
+        let services = 0..self.hosts().first().map_or(0, |host| host.config().services.len());
+        let health: Vec<Settled> = services.map(|service| self.is_service_settled(service)).collect();
+        let wrong = health.iter().find_map(|settled| match settled {
+            Settled::Differs(what) => Some(what.clone()),
+            Settled::Yes | Settled::NotYet => None,
+        });
+        if let Some(what) = wrong {
+            self.violated(Invariant::Agreement, format!("{SOON:?} after the reunion {what}"));
+            return 0;
+        }
+        let is_settled = health.iter().all(|settled| *settled == Settled::Yes);
+        let masks = self.hosts().first().map(|h| h.config().ldns.masks).unwrap_or_default();
+        let mut compared = 0;
+        for ldns in active {
+            if self.is_unsettled(Ldns::of(*ldns, masks)) {
+                continue;
+            }
+            if let Some(what) = self.row_differs(Ldns::of(*ldns, masks)) {
+                self.violated(Invariant::Agreement, format!("{SOON:?} after the reunion {what}"));
+                return compared;
+            }
+            if is_settled {
+                self.check_answers_equal(*ldns);
+            }
+            compared += 1;
+        }
+        compared
+    }
+
+    /// Whether all nodes take a service for what its own site says. A site that is still finding out is not heeded, nor a node
+    /// that holds it down, or has monitors of its own.
+    fn is_service_settled(&self, service: usize) -> Settled {
+        let view = |host: &Host| host.published().and_then(|p| p.services.get(service).cloned());
+        let Some(config) = self.hosts().first().and_then(|h| h.config().services.get(service)) else {
+            return Settled::NotYet;
+        };
+        let there = self.hosts().iter().filter(|host| host.site() == config.site);
+        let mut said = None;
+        for (host, word) in there.filter_map(|host| Some((host, view(host)?))) {
+            let is_new = host.local(self.now()).is_none_or(|local| local.since(word.since) < SOON);
+            if word.state == ServiceState::Learning || is_new || said.is_some_and(|said| said != word.state) {
+                return Settled::NotYet;
+            }
+            said = Some(word.state);
+        }
+        let differs = |host: &&Host| view(host).map(|view| view.state) != said;
+        let mut differing = self.hosts().iter().filter(differs);
+        let judges_itself = |host: &Host| {
+            let is_held = view(host)
+                .zip(host.local(self.now()))
+                .is_some_and(|(view, local)| local.since(view.since) < host.config().mep.down_delay + ROUND);
+            is_held || !config.remote_monitors.is_empty()
+        };
+        match differing.clone().find(|host| !judges_itself(host)) {
+            Some(host) => Settled::Differs(format!(
+                "{} takes {} for {:?}, and its site says {said:?}",
+                host.id(),
+                config.name,
+                view(host).map(|view| (view.state, view.reason))
+            )),
+            None if differing.next().is_some() => Settled::NotYet,
+            None => Settled::Yes,
+        }
+    }
+
+    /// Whether a site has no value of an LDNS, or has changed it within the exchange intervals, or some node is new to it.
+    fn is_unsettled(&self, ldns: Ldns) -> bool {
+        self.hosts().iter().enumerate().any(|(n, host)| {
+            let (Some(shared), Some(local)) = (host.shared(), host.local(self.now())) else { return true };
+            let Some(row) = shared.rtts.row(ldns) else { return true };
+            self.column(host, host.site(), ldns) == Some(Reach::Pending)
+                || self.witness().changed_since(n, ldns, self.now().before(SOON))
+                || local.since(row.first_seen()) < gslb_core::decide::WAIT_FOR_PENDING
+        })
     }
 
     /// Checks that all nodes have sessions, know the same, answer alike, and as the truth would have it. `active` are the
@@ -76,34 +190,34 @@ impl World {
 
     /// How the tables of two nodes differ, if they do: in their entries, or in what a site advertises and another takes it for.
     pub fn tables_differ(&self) -> Option<String> {
-        for (teller, reader) in
-            self.hosts().iter().flat_map(|teller| self.hosts().iter().map(move |reader| (teller, reader)))
-        {
-            let (told, known) = (entries(teller), entries(reader));
-            if told != known {
-                return Some(format!("{} knows {told:?}, and {} {known:?}", teller.id(), reader.id()));
-            }
-            for ldns in &known {
-                let (told, read) = (self.column(teller, teller, *ldns), self.column(reader, teller, *ldns));
-                if told != read {
-                    let (t, r) = (teller.id(), reader.id());
-                    let there =
-                        reader.shared().and_then(|s| s.rtts.row(*ldns)).map(|row| row.cell(teller.site()));
-                    let what = there.map(|cell| (cell.reach(), cell.confirmed()));
-                    return Some(format!(
-                        "{t} advertises {told:?} of {ldns}, and {r} takes it for {read:?}, from {what:?}"
-                    ));
-                }
-            }
-        }
-        None
+        let first = self.hosts().first()?;
+        let expected = entries(first);
+        let other = self.hosts().iter().find_map(|host| {
+            let known = entries(host);
+            (known != expected)
+                .then(|| format!("{} knows {expected:?}, and {} {known:?}", first.id(), host.id()))
+        });
+        other.or_else(|| expected.into_iter().find_map(|ldns| self.row_differs(ldns)))
     }
 
-    /// What a host has in the column of another, as decisions take it. Unreachable is said again once a minute only, so
-    /// whether it has aged is left out.
-    fn column(&self, host: &Host, of: &Host, ldns: Ldns) -> Option<Reach> {
-        let cell = host.shared()?.rtts.row(ldns)?.cell(of.site());
-        let confirmed = host.published()?.sites.get(of.site().get())?.confirmed;
+    /// How what a node advertises for its site differs from what another takes that site for, if it does.
+    fn row_differs(&self, ldns: Ldns) -> Option<String> {
+        self.hosts().iter().find_map(|teller| {
+            let told = self.column(teller, teller.site(), ldns);
+            let reader = self.hosts().iter().find(|r| self.column(r, teller.site(), ldns) != told)?;
+            let read = self.column(reader, teller.site(), ldns);
+            let (t, r) = (teller.id(), reader.id());
+            let row = reader.shared().and_then(|shared| shared.rtts.row(ldns));
+            let from = row.map(|row| row.cell(teller.site())).map(|cell| (cell.reach(), cell.confirmed()));
+            Some(format!("{t} advertises {told:?} of {ldns}, and {r} takes it for {read:?}, from {from:?}"))
+        })
+    }
+
+    /// What a host has in the column of a site, as decisions take it. Unreachable is said again once a minute only, so whether
+    /// it has aged is left out.
+    fn column(&self, host: &Host, of: SiteIndex, ldns: Ldns) -> Option<Reach> {
+        let cell = host.shared()?.rtts.row(ldns)?.cell(of);
+        let confirmed = host.published()?.sites.get(of.get())?.confirmed;
         let counts = cell.current(host.local(self.now())?, host.config().mep.max_age, confirmed);
         Some(if cell.reach() == Reach::Unreachable { Reach::Unreachable } else { counts })
     }
@@ -128,12 +242,7 @@ impl World {
             // Who was up last is each node's own memory.
             return;
         }
-        let answers: Vec<BTreeSet<usize>> =
-            (0..self.hosts().len()).map(|n| self.services_answered(n, ldns)).collect();
-        if answers.windows(2).any(|pair| pair[0] != pair[1]) {
-            return self.violated(Invariant::Agreement, format!("the nodes answer {ldns} with {answers:?}"));
-        }
-        for service in answers.iter().flatten() {
+        for service in self.check_answers_equal(ldns).iter().flatten() {
             if is_any_up && !self.is_service_up(*service) {
                 return self.violated(
                     Invariant::DownService,
@@ -146,8 +255,20 @@ impl World {
         }
     }
 
+    /// Asks all nodes, who must all give the same services. Returns what each gave.
+    fn check_answers_equal(&mut self, ldns: IpAddr) -> Vec<BTreeSet<usize>> {
+        let answers: Vec<BTreeSet<usize>> =
+            (0..self.hosts().len()).map(|n| self.services_answered(n, ldns)).collect();
+        if answers.windows(2).any(|pair| pair[0] != pair[1]) {
+            self.violated(Invariant::Agreement, format!("the nodes answer {ldns} with {answers:?}"));
+        }
+        answers
+    }
+
+    /// What a node answers when asked so often that all services have had their turn.
     fn services_answered(&mut self, n: HostIndex, ldns: IpAddr) -> BTreeSet<usize> {
-        let answers: Vec<Answer> = (0..LOOKS).map(|_| self.ask(n, ldns)).collect();
+        let looks = self.hosts().first().map_or(0, |host| host.config().services.len()) + 2;
+        let answers: Vec<Answer> = (0..looks).map(|_| self.ask(n, ldns)).collect();
         let services = answers.into_iter().filter_map(|answer| match answer {
             Answer::Reply(reply) if reply.rcode == ResponseCode::NoError => Some(reply.services),
             Answer::Reply(_) | Answer::Silence | Answer::Dead => None,

@@ -16,23 +16,27 @@ const TABLES: [&str; 5] = ["group", "dns", "mep", "probe", "ldns"];
 /// Those of which it could hold several, and holds one.
 const LISTED: [&str; 3] = ["monitor", "vserver", "domain"];
 
-/// Sites with one node each, one or more services, one virtual server, one domain.
+/// Those of which it holds several, all with the same settings.
+const REPEATED: [&str; 3] = ["site", "node", "service"];
+
+/// Sites with one or more nodes, services, one virtual server, one domain.
 ///
-/// Everything else stands at the product's defaults unless set.
+/// Everything else stands at the product's defaults unless set. Nodes are called SITE/1, SITE/2 and so on; their order is that
+/// of the sites.
 #[derive(Clone, Debug)]
 pub struct Group {
-    sites: Vec<String>,
+    sites: Vec<(String, usize)>,
     services: Vec<(String, String)>,
     settings: BTreeMap<String, String>,
-    /// What one site's node is told otherwise, by site and setting.
+    /// What one site's nodes are told otherwise, by site and setting.
     odd: BTreeMap<(String, String), String>,
 }
 
 impl Group {
-    /// Sites with a service `web-SITE` each.
+    /// Sites with one node and a service `web-SITE` each.
     pub fn new(sites: &[&str]) -> Self {
         Group {
-            sites: sites.iter().map(|s| (*s).to_owned()).collect(),
+            sites: sites.iter().map(|s| ((*s).to_owned(), 1)).collect(),
             services: sites.iter().map(|s| (format!("web-{s}"), (*s).to_owned())).collect(),
             settings: BTreeMap::new(),
             odd: BTreeMap::new(),
@@ -40,14 +44,24 @@ impl Group {
     }
 
     /// Sets what the configuration calls `table.key`, in TOML: `mep.down_delay = "15s"`. Beside the tables of the
-    /// configuration there are `monitor`, `vserver` and `domain`, of which the group has one each.
+    /// configuration there are `monitor`, `vserver` and `domain`, of which the group has one each, and `site`, `node` and
+    /// `service`, for all of them.
     #[must_use]
     pub fn with(mut self, setting: &str, value: &str) -> Self {
         self.settings.insert(setting.to_owned(), value.to_owned());
         self
     }
 
-    /// Sets it for one site's node only, as an operator does who forgets the others.
+    /// Gives a site so many nodes.
+    #[must_use]
+    pub fn with_nodes(mut self, site: &str, nodes: usize) -> Self {
+        if let Some((_, count)) = self.sites.iter_mut().find(|(name, _)| name == site) {
+            *count = nodes;
+        }
+        self
+    }
+
+    /// Sets it for one site's nodes only, as an operator does who forgets the others.
     #[must_use]
     pub fn with_at(mut self, site: &str, setting: &str, value: &str) -> Self {
         self.odd.insert((site.to_owned(), setting.to_owned()), value.to_owned());
@@ -57,7 +71,7 @@ impl Group {
     /// Whether a setting is in a table that there is: others would be left out of the text.
     pub fn has_table_of(setting: &str) -> bool {
         let table = setting.split_once('.').map_or("", |(table, _)| table);
-        TABLES.contains(&table) || LISTED.contains(&table)
+        [TABLES.as_slice(), &LISTED, &REPEATED].iter().any(|tables| tables.contains(&table))
     }
 
     /// Adds a service to a site.
@@ -69,12 +83,17 @@ impl Group {
 
     /// The sites, in order.
     pub fn sites(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.sites.iter().map(String::as_str)
+        self.sites.iter().map(|(name, _)| name.as_str())
     }
 
     /// The place of a site in the order.
     pub fn site(&self, name: &str) -> Option<usize> {
-        self.sites.iter().position(|s| s == name)
+        self.sites().position(|site| site == name)
+    }
+
+    /// The nodes, in order, as SITE/NODE.
+    pub fn nodes(&self) -> impl Iterator<Item = String> + '_ {
+        self.sites.iter().flat_map(|(name, nodes)| (1..=*nodes).map(move |n| format!("{name}/{n}")))
     }
 
     /// The address of the n-th service.
@@ -82,26 +101,30 @@ impl Group {
         Ipv4Addr::from_bits(0xcb00_7100 + u32::try_from(n).unwrap_or(0) + 1).into()
     }
 
-    /// What the n-th site's node runs with.
-    pub fn config(&self, site: usize) -> Result<Config, Errors> {
-        let name = self.sites.get(site).map_or("", String::as_str);
-        let text = self.text(name);
+    /// What the n-th node runs with.
+    pub fn config(&self, node: usize) -> Result<Config, Errors> {
+        let name = self.nodes().nth(node).unwrap_or_default();
+        let text = self.text(name.split('/').next().unwrap_or_default());
         let mut read = |path: &Path| match path.to_str() {
             Some("gslb.toml") => Ok(text.clone().into_bytes()),
             Some(_) | None => Err(io::Error::from(io::ErrorKind::NotFound)),
         };
-        config::load(Path::new("gslb.toml"), &mut read, Some(&format!("{name}/1")))
+        config::load(Path::new("gslb.toml"), &mut read, Some(&name))
     }
 
-    /// The configuration of one site's node.
+    /// The configuration of one site's nodes.
     pub fn text(&self, site: &str) -> String {
         let mut text = String::from("version = 1\n");
         for table in TABLES {
             self.table(&mut text, site, &format!("[{table}]"), table);
         }
-        for (n, name) in self.sites.iter().enumerate() {
-            let _ = writeln!(text, "[[sites]]\nname = \"{name}\"");
-            let _ = writeln!(text, "[[nodes]]\nname = \"{name}/1\"\nmep = \"198.18.{}.1:4353\"", n + 1);
+        for (n, (name, nodes)) in self.sites.iter().enumerate() {
+            self.table(&mut text, site, &format!("[[sites]]\nname = \"{name}\""), "site");
+            for node in 1..=*nodes {
+                let mep = format!("198.18.{}.{node}:4353", n + 1);
+                let head = format!("[[nodes]]\nname = \"{name}/{node}\"\nmep = \"{mep}\"");
+                self.table(&mut text, site, &head, "node");
+            }
         }
         let _ = writeln!(
             text,
@@ -109,13 +132,13 @@ impl Group {
         );
         let _ = writeln!(text, "  NS ns1\nns1 A 198.18.1.1\n'''");
         self.table(&mut text, site, "[[monitors]]\nname = \"web\"\nkind = \"tcp\"", "monitor");
-        for (n, (service, site)) in self.services.iter().enumerate() {
+        for (n, (service, stands_at)) in self.services.iter().enumerate() {
             let address = Group::service_address(n);
-            let _ = writeln!(
-                text,
-                "[[services]]\nname = \"{service}\"\nsite = \"{site}\"\naddress = \"{address}\""
+            let head = format!(
+                "[[services]]\nname = \"{service}\"\nsite = \"{stands_at}\"\naddress = \"{address}\"\nport = 80\n\
+                 monitors = [\"web\"]"
             );
-            let _ = writeln!(text, "port = 80\nmonitors = [\"web\"]");
+            self.table(&mut text, site, &head, "service");
         }
         let services: Vec<&str> = self.services.iter().map(|(name, _)| name.as_str()).collect();
         self.table(
@@ -166,6 +189,16 @@ mod tests {
         assert_eq!(iad.group.rtt_tolerance, Duration::from_millis(50));
         assert_eq!(fra.services.len(), 3);
         assert_eq!(fra.services[2].address, Group::service_address(2));
+    }
+
+    #[test]
+    fn a_site_may_have_several_nodes() {
+        let group = Group::new(&["fra", "iad"]).with_nodes("fra", 2).with_at("iad", "mep.max_age", "\"30s\"");
+        assert_eq!(group.nodes().collect::<Vec<_>>(), ["fra/1", "fra/2", "iad/1"]);
+        let nodes: Vec<Config> = (0..3).map(|n| group.config(n).unwrap()).collect();
+        assert_eq!(nodes[1].this_node().id.to_string(), "fra/2");
+        assert_eq!(nodes.iter().map(|c| c.this_site().get()).collect::<Vec<_>>(), [0, 0, 1]);
+        assert_eq!(nodes[2].mep.max_age, Duration::from_secs(30));
     }
 
     #[test]

@@ -331,7 +331,7 @@ mod tests {
             (&format!("{sites}query fra from 192.0.2.1 web-fra"), "2:26: expected '->', found 'web-fra'"),
             (
                 &format!("{sites}expect peers fra iad gone"),
-                "2:22: expected a state: up, down, connecting, found 'gone'",
+                "2:22: expected a state: up, suspect, down, connecting, found 'gone'",
             ),
             (&format!("{sites}start all\nset ldns.cap 5"), "3:1: 'set' belongs before the first step"),
             (&format!("{sites}set mepp.x 5"), "2:5: 'mepp.x' is in no table that a script can set"),

@@ -3,18 +3,26 @@
 //! What it holds the nodes to are ARCHITECTURE.md's invariants, each said once more in the simplest words the outside allows:
 //! it sees the table, the packets and the frames, never the machines' insides.
 
+mod links;
 mod pace;
+mod shares;
+mod silence;
 mod table;
 mod told;
 
 use crate::world::{Host, HostIndex};
 use bytes::Bytes;
-use gslb_core::{PeerState, Shared};
-use gslb_types::Timestamp;
+use gslb_core::{Published, Shared};
+use gslb_types::{Ldns, Reach, SiteIndex, Timestamp};
+use links::Links;
+use mep_core::proto::frame::Body;
 use pace::Pace;
 use probes_core::wire::{ProbeId, ProbeReply, ProbeRequest};
+use shares::Shares;
+use silence::Silence;
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 use table::{Look, Mirror};
 use told::Told;
 
@@ -27,6 +35,14 @@ pub enum Invariant {
     Tolerance,
     /// No site begins two rounds of an LDNS within its interval.
     Interval,
+    /// Of the nodes of a site that see one another, one probes an LDNS (behaviour 3: RTTs are the site's).
+    Share,
+    /// A value is not taken for younger than it is, whoever has told it (faults I-46).
+    Age,
+    /// A site that anybody hears is not taken down by silence where that one is heard (behaviour 4).
+    Relay,
+    /// By silence the state of a site changes once in a hold time at most (faults I-43).
+    Hold,
     /// No second sees more probes than the budgets allow: in all, to newcomers, to a prefix (threat T3).
     Budget,
     /// A service that is down is not answered while one is up.
@@ -72,9 +88,20 @@ pub(crate) enum Cause {
     /// What became of a probe: whom it was for, and the RTT if it measured.
     Reply { target: Option<IpAddr>, reply: ProbeReply },
     /// A frame.
-    Frame { from: HostIndex, frame: Bytes },
+    Frame { from: HostIndex, body: Option<Box<Body>> },
     /// Nothing that can touch the table.
     Other,
+}
+
+impl Cause {
+    /// Whether a turn has no business with the table.
+    fn leaves_the_table(&self) -> bool {
+        match self {
+            Cause::Time | Cause::Sighting(_) | Cause::Reply { .. } => false,
+            Cause::Frame { body, .. } => !body.as_deref().is_some_and(told::is_of_the_table),
+            Cause::Other => true,
+        }
+    }
 }
 
 /// The watcher.
@@ -82,17 +109,33 @@ pub struct Witness {
     violation: Option<Violation>,
     mirrors: Vec<Mirror>,
     paces: Vec<Pace>,
+    silences: Vec<Silence>,
+    shares: Shares,
+    links: Links,
     told: Told,
+    /// The longest that a frame was on its way of late, and when.
+    flight: (Duration, Timestamp),
     looks_away: bool,
 }
 
+/// For how long a slow frame is remembered: what came with it may have been told on since.
+const FLIGHT_MEMORY: Duration = Duration::from_secs(90);
+
+/// What the age of a value may be off by: stamps are whole seconds, and an age is told in whole milliseconds.
+const AGE_GRAIN: Duration = Duration::from_millis(1_500);
+
 impl Witness {
-    pub(crate) fn new(hosts: usize) -> Self {
+    /// One for hosts at these sites.
+    pub(crate) fn new(sites: &[SiteIndex]) -> Self {
         Witness {
             violation: None,
-            mirrors: (0..hosts).map(|_| Mirror::default()).collect(),
-            paces: (0..hosts).map(|_| Pace::default()).collect(),
-            told: Told::new(hosts),
+            mirrors: sites.iter().map(|_| Mirror::default()).collect(),
+            paces: sites.iter().map(|_| Pace::default()).collect(),
+            silences: sites.iter().map(|_| Silence::default()).collect(),
+            shares: Shares::default(),
+            links: Links::new(sites),
+            told: Told::new(sites),
+            flight: (Duration::ZERO, Timestamp::ZERO),
             looks_away: false,
         }
     }
@@ -128,9 +171,19 @@ impl Witness {
         self.told.frames(n)
     }
 
+    /// Bytes in them.
+    pub fn bytes(&self, n: HostIndex) -> u64 {
+        self.told.bytes(n)
+    }
+
     /// Changes of what a node's site advertises, over all its processes.
     pub fn advertised(&self, n: HostIndex) -> u64 {
         self.told.changes(n)
+    }
+
+    /// Whether a node has changed what its site advertises of an LDNS since then.
+    pub(crate) fn changed_since(&self, n: HostIndex, ldns: Ldns, then: Timestamp) -> bool {
+        self.told.changed_since(n, ldns, then)
     }
 
     pub(crate) fn violated(&mut self, at: Timestamp, invariant: Invariant, what: String) {
@@ -144,9 +197,36 @@ impl Witness {
     }
 
     /// A process starts on a host, knowing nothing.
-    pub(crate) fn born(&mut self, n: HostIndex) {
+    pub(crate) fn born(&mut self, now: Timestamp, n: HostIndex) {
         self.mirrors[n] = Mirror::default();
         self.paces[n].reborn();
+        self.silences[n] = Silence::default();
+        self.links.alone(now, n);
+        self.links.disturbed(now, n, false);
+    }
+
+    /// The process of a host ends.
+    pub(crate) fn died(&mut self, now: Timestamp, n: HostIndex) {
+        self.told.died(now, n);
+        self.links.alone(now, n);
+        self.links.disturbed(now, n, true);
+    }
+
+    /// Something is done to a process that it can't know of; it may stand still from now on.
+    pub(crate) fn disturbed(&mut self, now: Timestamp, n: HostIndex, stands_still: bool) {
+        self.links.disturbed(now, n, stands_still);
+    }
+
+    /// The lines between the hosts are bad up to now, or up to `until`.
+    pub(crate) fn rough(&mut self, until: Timestamp) {
+        self.links.rough(until);
+    }
+
+    /// A frame has been on its way for so long.
+    pub(crate) fn flew(&mut self, now: Timestamp, span: Duration) {
+        if span >= self.flight.0 || now.since(self.flight.1) > FLIGHT_MEMORY {
+            self.flight = (span, now);
+        }
     }
 
     pub(crate) fn cause_of_reply(&self, n: HostIndex, reply: ProbeReply) -> Cause {
@@ -170,16 +250,51 @@ impl Witness {
     ) {
         match cause {
             Cause::Reply { reply, .. } => self.paces[n].replied(local, *reply),
-            Cause::Frame { from, frame } => self.told.heard(n, *from, frame),
+            Cause::Frame { body, .. } => self.told.heard(n, body.as_deref()),
             Cause::Time | Cause::Sighting(_) | Cause::Other => {}
         }
         if !self.looks_away {
-            let look = Look { local, host, shared, cause };
+            let look = Look { now: at, local, n, host, shared, cause };
             let result = self.mirrors[n].compare(look, &mut self.told, &mut self.paces[n]);
             self.check(at, result);
         }
-        let result = caps(host, shared, cause);
+        let published = shared.published.load();
+        let is_new = self.links.published(at, n, &published);
+        let result = caps(host, shared, &published, cause, is_new);
         self.check(at, result);
+        if is_new {
+            let result = self.silences[n].published(at, n, host, &published, &self.links);
+            self.check(at, result);
+        }
+    }
+
+    /// Looks whether what a host takes for true of an LDNS was true then.
+    pub(crate) fn check_ages(&mut self, now: Timestamp, host: &Host, ldns: Ldns) {
+        let (Some(shared), Some(local)) = (host.shared(), host.local(now)) else { return };
+        let Some(row) = shared.rtts.row(ldns).filter(|_| !self.looks_away) else { return };
+        let published = shared.published.load();
+        let slack = host.config().mep.rtt_interval + self.flight.0 * 2 + AGE_GRAIN;
+        for (site, view) in
+            published.sites.iter().enumerate().filter_map(|(n, v)| Some((SiteIndex::new(n)?, v)))
+        {
+            let cell = row.cell(site);
+            let counts = cell.current(local, host.config().mep.max_age, view.confirmed);
+            // What is older than the process can't be told from what is as old as it.
+            let is_ageless = cell.confirmed() == Timestamp::ZERO;
+            if site == host.site() || counts == Reach::Pending || is_ageless {
+                continue;
+            }
+            let taken = links::in_world(now, host, cell.last_true(view.confirmed));
+            let truth = self.told.last_true(now, site, ldns, counts);
+            if truth.is_none_or(|truth| taken > truth + slack) {
+                let what = format!(
+                    "{} takes {counts:?} of {ldns} at site {} for true at {taken:?}, and it was last at {truth:?}",
+                    host.id(),
+                    site.get()
+                );
+                self.violated(now, Invariant::Age, what);
+            }
+        }
     }
 
     /// A node sent a probe.
@@ -193,12 +308,24 @@ impl Witness {
     ) {
         let result = self.paces[n].probed(local, host, probe);
         self.check(at, result);
+        let ldns = Ldns::of(probe.target, host.config().ldns.masks);
+        // Whoever takes it over from this node takes over no newcomer.
+        for other in self.links.hosts_of(host.site()).filter(|other| *other != n).collect::<Vec<_>>() {
+            self.paces[other].is_known(ldns);
+        }
+        let result = self.shares.probed(at, n, host, ldns, &self.links);
+        self.check(at, result);
+    }
+
+    /// What a frame says; nothing if that makes no difference.
+    pub(crate) fn read(&self, frame: &Bytes) -> Option<Body> {
+        if self.looks_away { None } else { told::body(frame) }
     }
 
     /// A node sent a frame over a connection.
     pub(crate) fn sent(&mut self, at: Timestamp, from: HostIndex, to: HostIndex, wire: u64, frame: &Bytes) {
         if self.looks_away {
-            return self.told.passed(from);
+            return self.told.passed(from, frame);
         }
         let result = self.told.sent(from, to, wire, frame, &self.mirrors[from]);
         self.check(at, result);
@@ -206,7 +333,13 @@ impl Witness {
 }
 
 /// What a node may hold.
-fn caps(host: &Host, shared: &Shared, cause: &Cause) -> Result<(), (Invariant, String)> {
+fn caps(
+    host: &Host,
+    shared: &Shared,
+    published: &Published,
+    cause: &Cause,
+    is_new: bool,
+) -> Result<(), (Invariant, String)> {
     let (id, cap) = (host.id(), host.config().ldns.cap);
     if matches!(cause, Cause::Sighting(_) | Cause::Frame { .. }) {
         let rows = shared.rtts.len();
@@ -214,8 +347,8 @@ fn caps(host: &Host, shared: &Shared, cause: &Cause) -> Result<(), (Invariant, S
             return Err((Invariant::Cap, format!("{id} has {rows} rows, more than {cap}")));
         }
     }
-    let published = shared.published.load();
-    for peer in published.peers.iter().filter(|peer| peer.state == PeerState::Up) {
+    let peers = published.peers.iter().filter(|peer| is_new && peer.state.has_session());
+    for peer in peers {
         // Changes of RTTs and sightings together; what the peer asked for; what it is to be asked for. The machine keeps no
         // cap below four chunks of a thousand.
         let most = 3 * cap.max(4_000);
@@ -224,6 +357,11 @@ fn caps(host: &Host, shared: &Shared, cause: &Cause) -> Result<(), (Invariant, S
                 Invariant::Cap,
                 format!("{} keys wait at {id} for {}, more than {most}", peer.outbox, peer.peer),
             ));
+        }
+        let (links, transitions) = (peer.links.len(), peer.transitions.len());
+        if links > host.config().nodes.len() || transitions > mep_core::MOST_TRANSITIONS {
+            let what = format!("{id} keeps {links} links and {transitions} transitions of {}", peer.peer);
+            return Err((Invariant::Cap, what));
         }
     }
     Ok(())

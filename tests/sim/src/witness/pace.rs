@@ -65,6 +65,11 @@ impl Pace {
         }
     }
 
+    /// The site has a value of it, or another node of it has probed it.
+    pub(super) fn is_known(&mut self, ldns: Ldns) {
+        self.fresh.remove(&ldns);
+    }
+
     pub(super) fn replied(&mut self, now: Timestamp, reply: ProbeReply) {
         let Some(Sent { target, kind, given_up }) = self.sent.remove(&reply.id) else { return };
         let measures = !matches!(

@@ -3,7 +3,7 @@
 use super::pace::Pace;
 use super::told::{self, Told};
 use super::{Cause, Invariant};
-use crate::world::Host;
+use crate::world::{Host, HostIndex};
 use gslb_core::{Cell, Row, Shared};
 use gslb_types::{Ldns, Reach, Rtt, SiteIndex, Timestamp};
 use probes_core::wire::ProbeOutcome;
@@ -17,25 +17,33 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Mirror {
     rows: BTreeMap<Ldns, Row>,
-    /// What the last turn changed in the own column, as it was before.
-    before: BTreeMap<Ldns, Reach>,
+    /// What the last turn changed, as it was before.
+    before: BTreeMap<(Ldns, SiteIndex), Reach>,
+    /// Turns since the last look at the whole table.
+    unseen: u32,
 }
+
+/// A turn that has no business with the table is looked at now and then only; what it changed all the same is found by the next
+/// look, and blamed on that turn.
+const UNSEEN: u32 = 8;
 
 /// What is known of a turn.
 #[derive(Clone, Copy)]
 pub(super) struct Look<'a> {
+    pub(super) now: Timestamp,
     pub(super) local: Timestamp,
+    pub(super) n: HostIndex,
     pub(super) host: &'a Host,
     pub(super) shared: &'a Shared,
     pub(super) cause: &'a Cause,
 }
 
 impl Mirror {
-    /// Whether this is what the node's own site advertises for an LDNS, or did when its last turn began: frames of that turn
-    /// may have been written before.
-    pub(super) fn advertises(&self, ldns: Ldns, site: SiteIndex, reach: Reach) -> bool {
-        let own = self.rows.get(&ldns).map(|row| row.cell(site).reach());
-        own == Some(reach) || self.before.get(&ldns) == Some(&reach)
+    /// Whether this is what a node has in a site's column, or had when its last turn began: frames of that turn may have been
+    /// written before.
+    pub(super) fn shows(&self, ldns: Ldns, site: SiteIndex, reach: Reach) -> bool {
+        let shown = self.rows.get(&ldns).map(|row| row.cell(site).reach());
+        shown == Some(reach) || self.before.get(&(ldns, site)) == Some(&reach)
     }
 
     /// Compares the table with what it was, and judges what changed.
@@ -46,6 +54,11 @@ impl Mirror {
         pace: &mut Pace,
     ) -> Result<(), (Invariant, String)> {
         self.before.clear();
+        self.unseen += 1;
+        if look.cause.leaves_the_table() && self.unseen < UNSEEN {
+            return Ok(());
+        }
+        self.unseen = 0;
         let mut gone = Vec::new();
         for (ldns, before) in &mut self.rows {
             match look.shared.rtts.row(*ldns) {
@@ -53,15 +66,22 @@ impl Mirror {
                     // An entry may go and come back within one turn.
                     if look.is_new(&row) && !look.is_empty(before) {
                         pace.admitted(*ldns);
+                        told.forgot(look.now, look.n, *ldns);
                         *before = Row::default();
                     }
                     Turn { look, ldns: *ldns }.judge_row(before, &row, told, &mut self.before)?;
+                    if matches!(row.cell(look.host.site()).reach(), Reach::Known(_)) {
+                        pace.is_known(*ldns);
+                    }
                     *before = row;
                 }
                 None => gone.push(*ldns),
             }
         }
-        gone.iter().for_each(|ldns| drop(self.rows.remove(ldns)));
+        for ldns in gone {
+            self.rows.remove(&ldns);
+            told.forgot(look.now, look.n, ldns);
+        }
         self.newcomers(look, told, pace)
     }
 
@@ -75,8 +95,8 @@ impl Mirror {
         let masks = look.host.config().ldns.masks;
         let heard = match look.cause {
             Cause::Sighting(address) => vec![*address],
-            Cause::Frame { frame, .. } => told::sightings(frame),
-            Cause::Time | Cause::Reply { .. } | Cause::Other => return Ok(()),
+            Cause::Frame { body, .. } => told::sightings(body.as_deref()),
+            Cause::Time | Cause::Reply { .. } | Cause::Other => Vec::new(),
         };
         for ldns in heard.into_iter().map(|address| Ldns::of(address, masks)) {
             if let Some(row) = look.shared.rtts.row(ldns).filter(|_| !self.rows.contains_key(&ldns)) {
@@ -119,7 +139,7 @@ impl Turn<'_> {
         before: &Row,
         row: &Row,
         told: &mut Told,
-        changed: &mut BTreeMap<Ldns, Reach>,
+        changed: &mut BTreeMap<(Ldns, SiteIndex), Reach>,
     ) -> Result<(), (Invariant, String)> {
         for site in self.look.sites() {
             let (old, new) = (before.cell(site), row.cell(site));
@@ -127,9 +147,9 @@ impl Turn<'_> {
                 continue;
             }
             self.judge(site, old, new, told)?;
+            changed.insert((self.ldns, site), old.reach());
             if site == self.look.host.site() && self.advertises_anew(old, new) {
-                changed.insert(self.ldns, old.reach());
-                told.changed(site.get(), self.ldns, new.reach());
+                told.changed(self.look.now, self.look.n, self.ldns, new.reach());
             }
         }
         Ok(())
@@ -140,7 +160,7 @@ impl Turn<'_> {
             return Err(self.wrong(Invariant::OneWriter, site, old, new, "it was confirmed in the future"));
         }
         if site == self.look.host.site() {
-            self.own(site, old, new)
+            self.own(site, old, new, told)
         } else {
             self.foreign(site, old, new, told)
         }
@@ -154,8 +174,12 @@ impl Turn<'_> {
         old.reach() != new.reach() || is_revived
     }
 
-    /// The own column: samples write it, silence withdraws it.
-    fn own(&self, site: SiteIndex, old: Cell, new: Cell) -> Result<(), (Invariant, String)> {
+    /// The own column: samples write it, silence withdraws it, and of what is another node's share in this site that node's word
+    /// writes it.
+    fn own(&self, site: SiteIndex, old: Cell, new: Cell, told: &Told) -> Result<(), (Invariant, String)> {
+        if self.is_told_by(site, new.reach(), told).is_ok() {
+            return Ok(());
+        }
         let tolerance = self.look.host.config().group.rtt_tolerance;
         let max_age = self.look.host.config().mep.max_age;
         let is_alike =
@@ -198,19 +222,27 @@ impl Turn<'_> {
         if old.reach() == new.reach() {
             return Ok(());
         }
-        let Cause::Frame { from, frame } = self.look.cause else {
-            return Err(self.wrong(Invariant::OneWriter, site, old, new, "nobody said so"));
-        };
-        let why = if *from != site.get() {
-            "another than its site wrote it"
-        } else if !told::rows(frame).contains(&(self.ldns, new.reach())) {
-            "its site did not say so"
-        } else if !told.was_advertised(site.get(), self.ldns, new.reach()) {
-            "its site never advertised that"
+        self.is_told_by(site, new.reach(), told)
+            .map_err(|why| self.wrong(Invariant::OneWriter, site, old, new, why))
+    }
+
+    /// Whether the frame of this turn says so, and may: it comes from a node of the site, or relays what that site said.
+    fn is_told_by(&self, site: SiteIndex, reach: Reach, told: &Told) -> Result<(), &'static str> {
+        let Cause::Frame { from, body } = self.look.cause else { return Err("nobody said so") };
+        let rows = told::rows(body.as_deref());
+        let relayed = self.look.host.config().sites.get(site.get()).map(|site| &site.name);
+        if rows.relayed.is_none() && told.site(*from) != site {
+            Err("another than its site wrote it")
+        } else if rows.relayed.as_deref().is_some_and(|name| Some(name) != relayed.map(|name| name.as_str()))
+        {
+            Err("it was relayed as another site's")
+        } else if !rows.rows.contains(&(self.ldns, reach)) {
+            Err("its site did not say so")
+        } else if !told.was_advertised(self.look.now, site, self.ldns, reach) {
+            Err("its site never advertised that")
         } else {
-            return Ok(());
-        };
-        Err(self.wrong(Invariant::OneWriter, site, old, new, why))
+            Ok(())
+        }
     }
 
     fn wrong(

@@ -8,11 +8,12 @@ use super::Invariant;
 use super::table::Mirror;
 use crate::world::HostIndex;
 use bytes::Bytes;
-use gslb_types::{Ldns, Reach, Rtt, SiteIndex};
-use mep_core::proto::{self, frame::Body};
+use gslb_types::{Ldns, Reach, Rtt, SiteIndex, Timestamp};
+use mep_core::proto::{self, frame::Body, relayed::What};
 use prost::Message as _;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 /// The record.
 pub(super) struct Told {
@@ -21,13 +22,15 @@ pub(super) struct Told {
     sessions: BTreeMap<(u64, HostIndex), Session>,
 }
 
-#[derive(Default)]
 struct Teller {
+    site: SiteIndex,
     frames: u64,
+    bytes: u64,
     rows: u64,
     changes: u64,
-    /// Everything its site ever advertised: in microseconds, or one of the two marks.
-    advertised: BTreeMap<Ldns, BTreeSet<u32>>,
+    changed_at: BTreeMap<Ldns, Timestamp>,
+    /// Everything it ever advertised for its site, and until when; nothing if it still does.
+    advertised: BTreeMap<Ldns, BTreeMap<Mark, Option<Timestamp>>>,
     /// How often what it advertises changed, and how often somebody asked for it.
     occasions: BTreeMap<Ldns, u64>,
 }
@@ -40,10 +43,16 @@ struct Session {
     snapshots: u64,
 }
 
-const PENDING: u32 = 0;
-const UNREACHABLE: u32 = u32::MAX;
+/// A value as it is kept here: in microseconds, or one of the two marks below.
+type Mark = u32;
 
-fn mark(reach: Reach) -> u32 {
+const PENDING: Mark = 0;
+const UNREACHABLE: Mark = u32::MAX;
+
+/// How long a withdrawal told by a process that is gone may be on its way: as long as a connection outlives a cut, twice.
+const UNDER_WAY: Duration = Duration::from_secs(60);
+
+fn mark(reach: Reach) -> Mark {
     match reach {
         Reach::Pending => PENDING,
         Reach::Known(rtt) => rtt.as_micros(),
@@ -52,8 +61,18 @@ fn mark(reach: Reach) -> u32 {
 }
 
 impl Told {
-    pub(super) fn new(hosts: usize) -> Self {
-        Told { hosts: (0..hosts).map(|_| Teller::default()).collect(), sessions: BTreeMap::new() }
+    pub(super) fn new(sites: &[SiteIndex]) -> Self {
+        let teller = |site: &SiteIndex| Teller {
+            site: *site,
+            frames: 0,
+            bytes: 0,
+            rows: 0,
+            changes: 0,
+            changed_at: BTreeMap::new(),
+            advertised: BTreeMap::new(),
+            occasions: BTreeMap::new(),
+        };
+        Told { hosts: sites.iter().map(teller).collect(), sessions: BTreeMap::new() }
     }
 
     pub(super) fn rows(&self, n: HostIndex) -> u64 {
@@ -64,32 +83,77 @@ impl Told {
         self.hosts[n].frames
     }
 
+    pub(super) fn bytes(&self, n: HostIndex) -> u64 {
+        self.hosts[n].bytes
+    }
+
     pub(super) fn changes(&self, n: HostIndex) -> u64 {
         self.hosts[n].changes
     }
 
-    /// A site advertises another value.
-    pub(super) fn changed(&mut self, n: HostIndex, ldns: Ldns, reach: Reach) {
+    pub(super) fn site(&self, n: HostIndex) -> SiteIndex {
+        self.hosts[n].site
+    }
+
+    /// A node advertises another value for its site.
+    pub(super) fn changed(&mut self, now: Timestamp, n: HostIndex, ldns: Ldns, reach: Reach) {
         let teller = &mut self.hosts[n];
         teller.changes += 1;
-        teller.advertised.entry(ldns).or_default().insert(mark(reach));
+        teller.changed_at.insert(ldns, now);
+        teller.forgot(now, ldns);
+        teller.advertised.entry(ldns).or_default().insert(mark(reach), None);
         *teller.occasions.entry(ldns).or_default() += 1;
     }
 
-    pub(super) fn was_advertised(&self, site: usize, ldns: Ldns, reach: Reach) -> bool {
-        reach == Reach::Pending
-            || self
-                .hosts
-                .get(site)
-                .and_then(|t| t.advertised.get(&ldns))
-                .is_some_and(|all| all.contains(&mark(reach)))
+    /// Whether a node has changed what it advertises since then.
+    pub(super) fn changed_since(&self, n: HostIndex, ldns: Ldns, then: Timestamp) -> bool {
+        self.hosts[n].changed_at.get(&ldns).is_some_and(|at| *at >= then)
+    }
+
+    /// A node's entry is gone, which withdraws what it said if there is an entry again before it has told that. Otherwise nobody
+    /// is told: the entry has gone everywhere, or has been pushed out here.
+    pub(super) fn forgot(&mut self, now: Timestamp, n: HostIndex, ldns: Ldns) {
+        if let Some(marks) = self.hosts[n].advertised.get_mut(&ldns) {
+            marks.insert(PENDING, Some(now));
+        }
+    }
+
+    /// A node's process is gone, and with it all that it advertised.
+    pub(super) fn died(&mut self, now: Timestamp, n: HostIndex) {
+        let marks = self.hosts[n].advertised.values_mut().flat_map(|marks| marks.values_mut());
+        marks.for_each(|until| *until = until.or(Some(now)));
+    }
+
+    /// Whether a node of the site advertised that. Nothing was, unless it was withdrawn just now: a process that knows nothing
+    /// must not take back what an earlier one said (behaviour 4).
+    pub(super) fn was_advertised(&self, now: Timestamp, site: SiteIndex, ldns: Ldns, reach: Reach) -> bool {
+        self.untils(site, ldns, reach).any(|until| match (reach, until) {
+            (Reach::Pending, Some(until)) => now.since(until) < UNDER_WAY,
+            (Reach::Pending | Reach::Known(_) | Reach::Unreachable, _) => true,
+        })
+    }
+
+    /// When a node of the site advertised that last; nothing if none ever did.
+    pub(super) fn last_true(
+        &self,
+        now: Timestamp,
+        site: SiteIndex,
+        ldns: Ldns,
+        reach: Reach,
+    ) -> Option<Timestamp> {
+        self.untils(site, ldns, reach).map(|until| until.unwrap_or(now)).max()
+    }
+
+    fn untils(&self, site: SiteIndex, ldns: Ldns, reach: Reach) -> impl Iterator<Item = Option<Timestamp>> {
+        let tellers = self.hosts.iter().filter(move |teller| teller.site == site);
+        tellers.filter_map(move |teller| teller.advertised.get(&ldns)?.get(&mark(reach)).copied())
     }
 
     /// A node heard a frame: whoever it asks for may be told again.
-    pub(super) fn heard(&mut self, n: HostIndex, _from: HostIndex, frame: &Bytes) {
-        let asked = match body(frame) {
+    pub(super) fn heard(&mut self, n: HostIndex, body: Option<&Body>) {
+        let asked: Vec<IpAddr> = match body {
             Some(Body::Sightings(s)) => {
-                s.groups.into_iter().filter(|g| g.fresh).flat_map(|g| addresses(&g.v4, &g.v6)).collect()
+                s.groups.iter().filter(|g| g.fresh).flat_map(|g| addresses(&g.v4, &g.v6)).collect()
             }
             Some(Body::Wanted(w)) => addresses(&w.v4, &w.v6),
             _ => return,
@@ -100,8 +164,9 @@ impl Told {
     }
 
     /// A node sends a frame that nobody reads.
-    pub(super) fn passed(&mut self, from: HostIndex) {
+    pub(super) fn passed(&mut self, from: HostIndex, frame: &Bytes) {
         self.hosts[from].frames += 1;
+        self.hosts[from].bytes += frame.len() as u64;
     }
 
     /// A node sends a frame.
@@ -113,8 +178,8 @@ impl Told {
         frame: &Bytes,
         own: &Mirror,
     ) -> Result<(), (Invariant, String)> {
+        self.passed(from, frame);
         let teller = &mut self.hosts[from];
-        teller.frames += 1;
         let session = self.sessions.entry((wire, from)).or_insert_with(|| Session {
             before: teller.occasions.clone(),
             told: BTreeMap::new(),
@@ -127,7 +192,7 @@ impl Told {
                     teller.rows += 1;
                     let times = session.told.entry(ldns).or_default();
                     *times += 1;
-                    if SiteIndex::new(from).is_none_or(|site| !own.advertises(ldns, site, reach)) {
+                    if !own.shows(ldns, teller.site, reach) {
                         let what = format!(
                             "host {from} told {reach:?} of {ldns} to {to}, which it does not advertise"
                         );
@@ -148,21 +213,46 @@ impl Told {
     }
 }
 
-fn body(frame: &Bytes) -> Option<Body> {
+impl Teller {
+    fn forgot(&mut self, now: Timestamp, ldns: Ldns) {
+        for until in self.advertised.get_mut(&ldns).into_iter().flat_map(|marks| marks.values_mut()) {
+            *until = until.or(Some(now));
+        }
+    }
+}
+
+/// What a frame says.
+pub(crate) fn body(frame: &Bytes) -> Option<Body> {
     proto::Frame::decode(frame.clone()).ok()?.body
 }
 
+/// Whether a frame may make its reader write into its table.
+pub(super) fn is_of_the_table(body: &Body) -> bool {
+    matches!(body, Body::Rtts(_) | Body::Sightings(_) | Body::Relayed(_))
+}
+
+/// Rows, and the site they are relayed of.
+pub(super) struct Rows {
+    pub(super) relayed: Option<String>,
+    pub(super) rows: Vec<(Ldns, Reach)>,
+}
+
 /// The rows of a frame.
-pub(super) fn rows(frame: &Bytes) -> Vec<(Ldns, Reach)> {
-    match body(frame) {
-        Some(Body::Rtts(rows)) => rows.groups.iter().flat_map(rows_of).collect(),
-        Some(_) | None => Vec::new(),
+pub(super) fn rows(body: Option<&Body>) -> Rows {
+    match body {
+        Some(Body::Rtts(rows)) => {
+            Rows { relayed: None, rows: rows.groups.iter().flat_map(rows_of).collect() }
+        }
+        Some(Body::Relayed(proto::Relayed { site, what: Some(What::Rtts(rows)), .. })) => {
+            Rows { relayed: Some(site.clone()), rows: rows.groups.iter().flat_map(rows_of).collect() }
+        }
+        Some(_) | None => Rows { relayed: None, rows: Vec::new() },
     }
 }
 
 /// The addresses that a frame says have asked.
-pub(super) fn sightings(frame: &Bytes) -> Vec<IpAddr> {
-    match body(frame) {
+pub(super) fn sightings(body: Option<&Body>) -> Vec<IpAddr> {
+    match body {
         Some(Body::Sightings(s)) => s.groups.iter().flat_map(|g| addresses(&g.v4, &g.v6)).collect(),
         Some(_) | None => Vec::new(),
     }

@@ -2,10 +2,11 @@
 
 use super::agenda::Event;
 use super::host::Pace;
+use super::net::Wave;
 use super::{HostIndex, Manner, Resolver, Way, World};
 use crate::log::What;
 use gslb_core::Input;
-use gslb_types::ProbeKind;
+use gslb_types::{ProbeKind, Timestamp};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -21,12 +22,13 @@ impl World {
             return;
         }
         let (seed, boot) = (self.chance.number(), self.chance.number());
-        self.hosts[n].start(self.now, seed, boot);
-        self.witness.born(n);
+        self.hosts[n].start(self.now, seed, boot, self.coalesce);
+        self.witness.born(self.now, n);
     }
 
     /// Ends a node as `kill -9` does.
     pub fn kill(&mut self, n: HostIndex) {
+        self.witness.died(self.now, n);
         self.hosts[n].process = None;
         self.net.die(n);
     }
@@ -65,6 +67,7 @@ impl World {
     /// Lets a process that stood still go on; it finds what came meanwhile.
     pub fn resume(&mut self, n: HostIndex) {
         let Some(process) = self.hosts[n].process.as_mut() else { return };
+        self.witness.disturbed(self.now, n, false);
         process.pace = Pace::Running;
         for event in std::mem::take(&mut process.backlog) {
             self.agenda.add(self.now, event);
@@ -72,20 +75,33 @@ impl World {
     }
 
     fn set_pace(&mut self, n: HostIndex, pace: Pace) {
+        self.witness.disturbed(self.now, n, true);
         if let Some(process) = self.hosts[n].process.as_mut() {
             process.pace = pace;
         }
     }
 
-    /// Lets the clock of a node jump ahead.
+    /// Lets the monotonic clock of a node jump ahead, as that of a machine that slept. There is no wall clock to jump: none
+    /// reaches a node's machines.
     pub fn jump(&mut self, n: HostIndex, by: Duration) {
+        let stands_still = self.hosts[n].wake().is_none();
+        self.witness.disturbed(self.now, n, stands_still);
         if let Some(process) = self.hosts[n].process.as_mut() {
-            process.jump(by);
+            process.jump(self.now, by);
+        }
+    }
+
+    /// Lets the clock of a node gain so many parts of a million from here on, or lose them.
+    pub fn drift(&mut self, n: HostIndex, drift: i32) {
+        if let Some(process) = self.hosts[n].process.as_mut() {
+            process.drift(self.now, drift);
         }
     }
 
     /// Lets whoever sends a node's probes and checks die, or live again (faults I-57).
     pub fn mute(&mut self, n: HostIndex, is_mute: bool) {
+        let stands_still = self.hosts[n].wake().is_none();
+        self.witness.disturbed(self.now, n, stands_still);
         if let Some(process) = self.hosts[n].process.as_mut() {
             process.is_mute = is_mute;
         }
@@ -102,16 +118,69 @@ impl World {
         self.cut_one_way(b, a);
     }
 
+    /// Cuts and heals a line in turns, for `spans.0` each time it is whole and `spans.1` each time it is not, and leaves it
+    /// whole in the end (faults I-43). It begins cut.
+    pub fn wave(&mut self, a: HostIndex, b: HostIndex, spans: (Duration, Duration), span: Duration) {
+        let number = self.chance.number();
+        let wave = Wave { number, spans: [spans.0, spans.1], is_cut: false, until: self.now + span };
+        self.net.waves.insert((a, b), wave);
+        self.roll((a, b), number);
+    }
+
+    /// The next turn of a wave, unless it was mended or another one came in its place.
+    pub(super) fn roll(&mut self, (a, b): (HostIndex, HostIndex), number: u64) {
+        let now = self.now;
+        let Some(wave) = self.net.waves.get_mut(&(a, b)).filter(|wave| wave.number == number) else { return };
+        if now >= wave.until {
+            return self.heal(a, b);
+        }
+        wave.is_cut = !wave.is_cut;
+        let (is_cut, at) = (wave.is_cut, now + wave.spans[usize::from(wave.is_cut)]);
+        self.agenda.add(at.min(wave.until), Event::Wave { pair: (a, b), number });
+        match is_cut {
+            true => self.cut(a, b),
+            false => self.mend(a, b),
+        }
+    }
+
+    /// Lets no UDP pass between two hosts, or lets it pass again (faults I-53).
+    pub fn block_udp(&mut self, a: HostIndex, b: HostIndex, is_blocked: bool) {
+        for direction in [(a, b), (b, a)] {
+            match is_blocked {
+                true => self.net.blocked.insert(direction),
+                false => self.net.blocked.remove(&direction),
+            };
+        }
+        self.net.release(self.now, &mut self.agenda, &mut self.chance);
+    }
+
+    /// Lets nobody take a host's certificate in a handshake, or all again; connections that stand are not touched (faults I-48).
+    pub fn refuse(&mut self, n: HostIndex, is_refused: bool) {
+        match is_refused {
+            true => self.net.refused.insert(n),
+            false => self.net.refused.remove(&n),
+        };
+    }
+
     /// Mends whatever is cut between two hosts.
     pub fn heal(&mut self, a: HostIndex, b: HostIndex) {
+        self.net.waves.remove(&(a, b));
+        self.net.waves.remove(&(b, a));
+        self.mend(a, b);
+    }
+
+    fn mend(&mut self, a: HostIndex, b: HostIndex) {
         self.net.cuts.remove(&(a, b));
         self.net.cuts.remove(&(b, a));
         self.net.release(self.now, &mut self.agenda, &mut self.chance);
     }
 
-    /// Mends everything that is cut.
+    /// Mends everything that is cut, blocked or refused.
     pub fn heal_all(&mut self) {
+        self.net.waves.clear();
         self.net.cuts.clear();
+        self.net.blocked.clear();
+        self.net.refused.clear();
         self.net.release(self.now, &mut self.agenda, &mut self.chance);
     }
 
@@ -120,6 +189,7 @@ impl World {
         self.net.latency = latency;
         self.net.jitter = jitter;
         self.net.loss = loss;
+        self.note_lines();
     }
 
     /// Makes the line from one host to another as narrow as so many bytes a second, or wide again.
@@ -128,11 +198,19 @@ impl World {
             Some(rate) => self.net.narrow.insert((from, to), rate),
             None => self.net.narrow.remove(&(from, to)),
         };
+        self.note_lines();
     }
 
     /// Makes all lines wide.
     pub fn widen_all(&mut self) {
         self.net.narrow.clear();
+        self.note_lines();
+    }
+
+    /// Tells the witness how long the lines are bad.
+    fn note_lines(&mut self) {
+        let until = if self.net.is_rough() { Timestamp::MAX } else { self.net.drained(self.now) };
+        self.witness.rough(until);
     }
 
     /// Puts a resolver into the world, so far from each site, in the order of the sites.
@@ -160,6 +238,21 @@ impl World {
         if let Some(health) = address.and_then(|a| self.internet.services.get_mut(&a)) {
             health.is_up = is_up;
         }
+    }
+
+    /// Whether checks from a site reach a service of another one.
+    pub fn reach(&mut self, site: usize, service: usize, is_reached: bool) {
+        let services = self.hosts.first().map(|h| h.config().services.as_slice()).unwrap_or_default();
+        let Some(service) = services.get(service).filter(|s| s.site.get() != site) else { return };
+        match is_reached {
+            true => self.internet.unreached.remove(&(site, service.address)),
+            false => self.internet.unreached.insert((site, service.address)),
+        };
+    }
+
+    /// Lets all checks reach all services.
+    pub fn reach_all(&mut self) {
+        self.internet.unreached.clear();
     }
 
     /// Whether a service really is up.

@@ -14,12 +14,14 @@ pub(crate) enum Event {
     Tell { host: HostIndex, life: u64, input: Input },
     /// A dial reaches the other end.
     Knock { from: HostIndex, life: u64, to: HostIndex, over: Over },
-    /// Something arrives at the end of a connection.
-    Arrive { wire: WireId, end: End, event: CarrierEvent },
+    /// Something arrives at the end of a connection, that was sent so long ago.
+    Arrive { wire: WireId, end: End, sent: Timestamp, event: CarrierEvent },
     /// An end may have heard nothing for too long.
     Idle { wire: WireId, end: End },
     /// A stopped process goes on.
     Resume { host: HostIndex, life: u64 },
+    /// A line that comes and goes does one of the two.
+    Wave { pair: (HostIndex, HostIndex), number: u64 },
 }
 
 /// The events to come; those of one moment in the order they were added.

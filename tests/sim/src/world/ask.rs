@@ -74,6 +74,8 @@ impl World {
         let answer = if out.is_empty() { Answer::Silence } else { self.read(&request, &out) };
         self.log.note(self.now, What::Query(n, ldns, format!("{answer:?}")));
         self.check_answer(n, ldns, name, rtype, &answer);
+        let host = &self.hosts[n];
+        self.witness.check_ages(self.now, host, Ldns::of(ldns, host.config().ldns.masks));
         if let Some(ldns) = answered.sighting
             && self.hosts[n].wake().is_some()
         {

@@ -23,9 +23,7 @@ pub(crate) struct Process {
     pub(crate) pace: Pace,
     /// Whether whoever sends probes and checks for it has died (faults I-57).
     pub(crate) is_mute: bool,
-    born: Timestamp,
-    /// How far its clock jumped ahead of the world's.
-    ahead: Duration,
+    clock: Clock,
     /// What arrived while it was stopped.
     pub(crate) backlog: Vec<Event>,
     pub(crate) wake: Option<Timestamp>,
@@ -46,18 +44,17 @@ impl Host {
         Host { config: Arc::new(config), process: None, life: 0 }
     }
 
-    pub(crate) fn start(&mut self, now: Timestamp, seed: u64, boot: u64) {
+    pub(crate) fn start(&mut self, now: Timestamp, seed: u64, boot: u64, coalesce: Duration) {
         self.life += 1;
         let shared = Arc::new(Shared::new(&self.config, seed, Timestamp::ZERO));
-        let birth = Birth { seed, boot, local: Vec::new(), coalesce: Duration::ZERO };
+        let birth = Birth { seed, boot, local: Vec::new(), coalesce };
         let node = Node::new(self.config.clone(), shared.clone(), &birth, Timestamp::ZERO);
         self.process = Some(Process {
             node,
             shared,
             pace: Pace::Running,
             is_mute: false,
-            born: now,
-            ahead: Duration::ZERO,
+            clock: Clock { world: now, local: Timestamp::ZERO, drift: 0 },
             backlog: Vec::new(),
             wake: Some(now),
         });
@@ -111,17 +108,75 @@ impl Host {
 
 impl Process {
     pub(crate) fn local(&self, now: Timestamp) -> Timestamp {
-        Timestamp::ZERO + now.since(self.born) + self.ahead
+        self.clock.local(now)
     }
 
     /// Reads anew when the node wants to be woken.
     pub(crate) fn set_alarm(&mut self) {
-        let at = self.node.poll_timeout();
-        self.wake = at.map(|at| self.born + at.before(self.ahead).since(Timestamp::ZERO));
+        self.wake = self.node.poll_timeout().map(|at| self.clock.world(at));
     }
 
-    pub(crate) fn jump(&mut self, by: Duration) {
-        self.ahead += by;
+    pub(crate) fn jump(&mut self, now: Timestamp, by: Duration) {
+        self.clock = Clock { world: now, local: self.clock.local(now) + by, ..self.clock };
         self.set_alarm();
+    }
+
+    pub(crate) fn drift(&mut self, now: Timestamp, drift: i32) {
+        self.clock = Clock { world: now, local: self.clock.local(now), drift };
+        self.set_alarm();
+    }
+}
+
+/// A process's monotonic clock: where it stood at a moment of the world, and how much it gains since.
+#[derive(Clone, Copy)]
+struct Clock {
+    world: Timestamp,
+    local: Timestamp,
+    /// Parts of a million; negative if it is slow.
+    drift: i32,
+}
+
+impl Clock {
+    fn local(self, now: Timestamp) -> Timestamp {
+        self.local + Duration::from_micros(self.run(micros(now.since(self.world))))
+    }
+
+    /// The first moment of the world at which it shows that time.
+    fn world(self, local: Timestamp) -> Timestamp {
+        let shown = micros(local.since(self.local));
+        let rate = 1_000_000_i64.saturating_add(self.drift.into()).max(1).unsigned_abs();
+        let mut passed = (u128::from(shown) * 1_000_000 / u128::from(rate)) as u64;
+        while self.run(passed) < shown {
+            passed += 1;
+        }
+        self.world + Duration::from_micros(passed)
+    }
+
+    /// What it shows to have passed when so many microseconds have.
+    fn run(self, passed: u64) -> u64 {
+        let gained = i128::from(passed) * i128::from(self.drift) / 1_000_000;
+        passed.saturating_add_signed(gained as i64)
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alarm_is_at_the_first_moment_at_which_the_clock_shows_its_time() {
+        for drift in [-20_000, -300, -1, 0, 1, 300, 20_000] {
+            let clock = Clock { world: Timestamp::from_micros(7), local: Timestamp::from_micros(50), drift };
+            for shown in [50, 51, 1_000, 999_999, 5_000_003, 86_400_000_000] {
+                let (shown, one) = (Timestamp::from_micros(shown), Duration::from_micros(1));
+                let at = clock.world(shown);
+                assert!(clock.local(at) >= shown, "{drift} {shown:?}");
+                assert!(at == clock.world || clock.local(at.before(one)) < shown, "{drift} {shown:?}");
+            }
+        }
     }
 }

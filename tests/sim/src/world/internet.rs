@@ -1,9 +1,9 @@
 //! What lies around the nodes: resolvers that are probed, services that are checked.
 
 use crate::chance::Chance;
-use gslb_types::{ProbeKind, Rtt, Timestamp};
+use gslb_types::{ProbeKind, Rtt, SiteIndex, Timestamp};
 use probes_core::wire::{CheckOutcome, CheckRequest, ProbeOutcome, ProbeRequest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -119,6 +119,8 @@ pub struct Internet {
     pub resolvers: BTreeMap<IpAddr, Resolver>,
     /// By address.
     pub services: BTreeMap<IpAddr, Health>,
+    /// Services that checks from a site do not reach.
+    pub unreached: BTreeSet<(usize, IpAddr)>,
 }
 
 impl Internet {
@@ -126,20 +128,22 @@ impl Internet {
     pub(crate) fn probe(
         &mut self,
         now: Timestamp,
-        site: usize,
+        site: SiteIndex,
         probe: &ProbeRequest,
         chance: &mut Chance,
     ) -> (Duration, ProbeOutcome) {
         let resolver = self.resolvers.get_mut(&probe.target);
-        match resolver.and_then(|r| r.reply(now, site, probe.kind, chance)) {
+        match resolver.and_then(|r| r.reply(now, site.get(), probe.kind, chance)) {
             Some((after, outcome)) if after < probe.timeout => (after, outcome),
             Some(_) | None => (probe.timeout, ProbeOutcome::TimedOut),
         }
     }
 
     /// What a check sees, and when.
-    pub(crate) fn check(&self, check: &CheckRequest) -> (Duration, CheckOutcome) {
-        match self.services.get(&check.target.ip()) {
+    pub(crate) fn check(&self, site: SiteIndex, check: &CheckRequest) -> (Duration, CheckOutcome) {
+        let address = check.target.ip();
+        let is_reached = !self.unreached.contains(&(site.get(), address));
+        match self.services.get(&address).filter(|_| is_reached) {
             Some(health) if health.is_up && health.response < check.timeout => {
                 (health.response, CheckOutcome::Passed(Rtt::from_duration(health.response)))
             }

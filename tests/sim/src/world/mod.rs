@@ -25,7 +25,7 @@ use net::{HANDSHAKE, Net, Party};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The place of a host among those of the world; it is that of its site as well.
+/// The place of a host among those of the world: that of its node in the order of the group.
 pub type HostIndex = usize;
 
 /// How many things may happen at one moment before something is taken to go round in circles.
@@ -43,12 +43,13 @@ pub struct World {
     witness: Witness,
     log: Log,
     at_once: u32,
+    coalesce: Duration,
 }
 
 impl World {
     /// A group whose nodes do not run yet, and whose services are up.
     pub fn new(group: Group, seed: u64) -> Result<World, config::Errors> {
-        let hosts = (0..group.sites().len())
+        let hosts = (0..group.nodes().count())
             .map(|n| group.config(n).map(Host::new))
             .collect::<Result<Vec<_>, _>>()?;
         let mut internet = Internet::default();
@@ -56,7 +57,7 @@ impl World {
             let health = Health { is_up: true, response: Duration::from_millis(3) };
             internet.services.insert(service.address, health);
         }
-        let witness = Witness::new(hosts.len());
+        let witness = Witness::new(&hosts.iter().map(Host::site).collect::<Vec<_>>());
         Ok(World {
             now: Timestamp::ZERO,
             group,
@@ -68,6 +69,7 @@ impl World {
             witness,
             log: Log::default(),
             at_once: 0,
+            coalesce: Duration::ZERO,
         })
     }
 
@@ -88,7 +90,7 @@ impl World {
         &self.group
     }
 
-    /// The machines, one for each site, in the order of the sites.
+    /// The machines, one for each node, in the order of the sites.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
@@ -112,6 +114,11 @@ impl World {
     /// are kept.
     pub fn watch_less(&mut self) {
         self.witness.look_away();
+    }
+
+    /// Lets nodes that start from here on publish several changes together; otherwise they publish each at once.
+    pub fn coalesce(&mut self, span: Duration) {
+        self.coalesce = span;
     }
 
     /// The first invariant that was broken, if one was.
@@ -201,11 +208,12 @@ impl World {
                 }
             }
             Event::Knock { from, life, to, over } => self.knock(from, life, to, over),
-            Event::Arrive { wire, end, event } => {
+            Event::Arrive { wire, end, sent, event } => {
                 let Some(host) = self.net.host_of(wire, end) else { return };
-                if self.waits(host, || Event::Arrive { wire, end, event: event.clone() }) {
+                if self.waits(host, || Event::Arrive { wire, end, sent, event: event.clone() }) {
                     return;
                 }
+                self.witness.flew(self.now, self.now.since(sent));
                 if let Some(host) = self.net.arrived(self.now, wire, end, &event) {
                     self.turn(host, Some(Input::Carrier(event)));
                 }
@@ -221,6 +229,7 @@ impl World {
             }
             Event::Resume { host, life } if self.hosts[host].life == life => self.resume(host),
             Event::Resume { .. } => {}
+            Event::Wave { pair, number } => self.roll(pair, number),
         }
     }
 
@@ -240,14 +249,20 @@ impl World {
             return;
         }
         let listens = self.hosts[to].process.as_ref().is_some_and(|p| p.pace == Pace::Running);
-        if !listens || !self.net.is_whole(from, to) {
-            let failed = CarrierEvent::DialFailed {
-                peer: self.hosts[to].id().clone(),
-                over,
-                reason: "timed out".to_owned(),
-            };
-            let input = Input::Carrier(failed);
-            return self.agenda.add(self.now + HANDSHAKE, Event::Tell { host: from, life, input });
+        let failed = if !listens || !self.net.is_whole(from, to, over) {
+            Some((HANDSHAKE, "timed out"))
+        } else if self.net.refused.contains(&to) {
+            Some((self.net.latency, "its certificate is not taken here"))
+        } else {
+            None
+        };
+        if let Some((after, reason)) = failed {
+            let peer = self.hosts[to].id().clone();
+            let event = CarrierEvent::DialFailed { peer, over, reason: reason.to_owned() };
+            return self.tell_after(from, after, event);
+        }
+        if self.net.refused.contains(&from) {
+            return self.turn_away(from, to, over);
         }
         let party = |host: HostIndex| Party {
             host,
@@ -256,6 +271,29 @@ impl World {
             life: self.hosts[host].life,
         };
         self.net.connect(self.now, &party(from), &party(to), over, &mut self.agenda);
+    }
+
+    /// The dialler's certificate is not taken: it has its connection until the other end's alert comes (TLS 1.3).
+    fn turn_away(&mut self, from: HostIndex, to: HostIndex, over: Over) {
+        let (conn, reason) = (self.net.stillborn(), "the certificate is not taken there");
+        let connected = CarrierEvent::Connected {
+            conn,
+            peer: self.hosts[to].id().clone(),
+            dialled: true,
+            address: self.hosts[to].address(),
+            certificate_expires: net::EXPIRES,
+            over,
+        };
+        self.tell_after(from, Duration::ZERO, connected);
+        self.tell_after(from, self.net.latency * 2, CarrierEvent::Closed { conn, reason: reason.to_owned() });
+        let address = self.hosts[from].address();
+        let refused = CarrierEvent::Refused { address, reason: "its certificate is not taken".to_owned() };
+        self.tell_after(to, self.net.latency, refused);
+    }
+
+    fn tell_after(&mut self, host: HostIndex, after: Duration, event: CarrierEvent) {
+        let (life, input) = (self.hosts[host].life, Input::Carrier(event));
+        self.agenda.add(self.now + after, Event::Tell { host, life, input });
     }
 
     /// A node takes an input, or does what time has come for; what it wants done is set going.
@@ -294,7 +332,7 @@ impl World {
             Some(Input::Probe(reply)) => self.witness.cause_of_reply(n, *reply),
             Some(Input::Carrier(CarrierEvent::Received { conn, frame })) => {
                 match self.net.other_end(n, *conn) {
-                    Some(from) => Cause::Frame { from, frame: frame.clone() },
+                    Some(from) => Cause::Frame { from, body: self.witness.read(frame).map(Box::new) },
                     None => Cause::Other,
                 }
             }
@@ -326,12 +364,13 @@ impl World {
             Output::Probe(probe) => {
                 self.log.note(self.now, What::Probe(n, probe.target, probe.kind));
                 self.witness.probed(self.now, local, n, &self.hosts[n], &probe);
-                let (after, outcome) = self.internet.probe(self.now, n, &probe, &mut self.chance);
+                let (after, outcome) =
+                    self.internet.probe(self.now, self.hosts[n].site(), &probe, &mut self.chance);
                 let reply = probes_core::wire::ProbeReply { id: probe.id, outcome };
                 self.tell_later(n, life, after, Input::Probe(reply));
             }
             Output::Check(check) => {
-                let (after, outcome) = self.internet.check(&check);
+                let (after, outcome) = self.internet.check(self.hosts[n].site(), &check);
                 let reply = probes_core::wire::CheckReply { id: check.id, outcome };
                 self.tell_later(n, life, after, Input::Check(reply));
             }

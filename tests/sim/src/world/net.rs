@@ -1,8 +1,8 @@
 //! The network between the nodes: connections that carry frames in order, cuts, delays, narrow lines.
 //!
-//! It behaves as QUIC does. A frame is never lost or reordered: a lossy line delays it, a cut holds it back until the cut
-//! heals or an end that has heard nothing for the idle timeout gives the connection up. An end that closes or dies during a
-//! cut is not missed at the other end until then.
+//! It behaves as QUIC does, and as TCP does that is kept alive. A frame is never lost or reordered: a lossy line delays it, a
+//! cut holds it back until the cut heals or an end that has heard nothing for the idle timeout gives the connection up. An end
+//! that closes or dies during a cut is not missed at the other end until then.
 
 use super::HostIndex;
 use super::agenda::{Agenda, Event};
@@ -19,6 +19,9 @@ pub(crate) const IDLE: Duration = Duration::from_secs(30);
 /// How long a dial takes to be given up; likewise.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(5);
 
+/// When all certificates end, seconds since the Unix epoch.
+pub(crate) const EXPIRES: i64 = 2_000_000_000;
+
 /// What a lost packet costs the frame it was part of.
 const RETRANSMISSION: Duration = Duration::from_millis(200);
 
@@ -32,6 +35,12 @@ pub(crate) type End = usize;
 pub(crate) struct Net {
     /// Directions in which nothing passes.
     pub(crate) cuts: BTreeSet<(HostIndex, HostIndex)>,
+    /// Directions in which no UDP passes (faults I-53).
+    pub(crate) blocked: BTreeSet<(HostIndex, HostIndex)>,
+    /// Hosts whose certificate nobody takes (faults I-48).
+    pub(crate) refused: BTreeSet<HostIndex>,
+    /// Lines that come and go.
+    pub(crate) waves: BTreeMap<(HostIndex, HostIndex), Wave>,
     /// One way, between any two hosts.
     pub(crate) latency: Duration,
     /// What is added at random.
@@ -45,13 +54,25 @@ pub(crate) struct Net {
     made: u64,
 }
 
+/// A line that is cut and healed in turns (faults I-43).
+#[derive(Clone, Copy)]
+pub(crate) struct Wave {
+    pub(crate) number: u64,
+    /// For how long it passes each time, and for how long not.
+    pub(crate) spans: [Duration; 2],
+    pub(crate) is_cut: bool,
+    pub(crate) until: Timestamp,
+}
+
 struct Wire {
+    over: Over,
     ends: [Place; 2],
     /// From each end: bytes and frames that the other end has not taken.
     load: [(usize, usize); 2],
     /// From each end: when the last one arrives.
     busy: [Timestamp; 2],
-    held: [Vec<CarrierEvent>; 2],
+    /// With the time at which it was sent.
+    held: [Vec<(Timestamp, CarrierEvent)>; 2],
     /// When each end last heard the other.
     heard: [Timestamp; 2],
 }
@@ -74,6 +95,9 @@ impl Net {
     pub(crate) fn new() -> Self {
         Net {
             cuts: BTreeSet::new(),
+            blocked: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            waves: BTreeMap::new(),
             latency: Duration::from_millis(10),
             jitter: Duration::ZERO,
             loss: 0,
@@ -85,8 +109,29 @@ impl Net {
     }
 
     /// Whether packets pass both ways.
-    pub(crate) fn is_whole(&self, a: HostIndex, b: HostIndex) -> bool {
-        !self.cuts.contains(&(a, b)) && !self.cuts.contains(&(b, a))
+    pub(crate) fn is_whole(&self, a: HostIndex, b: HostIndex, over: Over) -> bool {
+        self.passes((a, b), over) && self.passes((b, a), over)
+    }
+
+    fn passes(&self, direction: (HostIndex, HostIndex), over: Over) -> bool {
+        !self.cuts.contains(&direction) && (over != Over::Quic || !self.blocked.contains(&direction))
+    }
+
+    /// Whether a frame may take so long that what it says is old when it is read.
+    pub(crate) fn is_rough(&self) -> bool {
+        const SLOW: Duration = Duration::from_millis(300);
+        !self.narrow.is_empty() || self.loss > 50 || self.latency + self.jitter > SLOW
+    }
+
+    /// When everything has arrived that is on its way.
+    pub(crate) fn drained(&self, now: Timestamp) -> Timestamp {
+        self.wires.values().flat_map(|wire| wire.busy).fold(now, Timestamp::max)
+    }
+
+    /// A number for a connection of which only the dialler knows: the other end has not taken its certificate.
+    pub(crate) fn stillborn(&mut self) -> ConnId {
+        self.made += 1;
+        ConnId(self.made * 2)
     }
 
     /// Connects two hosts and tells both.
@@ -105,8 +150,14 @@ impl Net {
             self.by_conn.insert((place.host, place.conn), (self.made, end));
             agenda.add(now + IDLE, Event::Idle { wire: self.made, end });
         }
-        let wire =
-            Wire { ends, load: [(0, 0); 2], busy: [now; 2], held: [Vec::new(), Vec::new()], heard: [now; 2] };
+        let wire = Wire {
+            over,
+            ends,
+            load: [(0, 0); 2],
+            busy: [now; 2],
+            held: [Vec::new(), Vec::new()],
+            heard: [now; 2],
+        };
         self.wires.insert(self.made, wire);
         for (end, (party, peer)) in [(dialler, other), (other, dialler)].into_iter().enumerate() {
             let input = gslb_core::Input::Carrier(CarrierEvent::Connected {
@@ -114,7 +165,7 @@ impl Net {
                 peer: peer.id.clone(),
                 dialled: end == 0,
                 address: peer.address,
-                certificate_expires: 2_000_000_000,
+                certificate_expires: EXPIRES,
                 over,
             });
             // A handshake of one round trip: the dialler knows first.
@@ -151,7 +202,7 @@ impl Net {
             *load = (load.0 + frame.len(), load.1 + 1);
         }
         let load = wire.load[end];
-        self.pass(now, wire_id, end, event, agenda, chance);
+        self.pass(now, wire_id, end, (now, event), agenda, chance);
         load
     }
 
@@ -161,14 +212,16 @@ impl Net {
         now: Timestamp,
         id: WireId,
         end: End,
-        event: CarrierEvent,
+        (sent, event): (Timestamp, CarrierEvent),
         agenda: &mut Agenda,
         chance: &mut Chance,
     ) {
-        let Some(wire) = self.wires.get_mut(&id) else { return };
+        let Some(wire) = self.wires.get(&id) else { return };
         let direction = (wire.ends[end].host, wire.ends[1 - end].host);
-        if self.cuts.contains(&direction) {
-            wire.held[end].push(event);
+        let passes = self.passes(direction, wire.over);
+        let Some(wire) = self.wires.get_mut(&id) else { return };
+        if !passes {
+            wire.held[end].push((sent, event));
             return;
         }
         let mut delay = self.latency + chance.within(self.jitter);
@@ -182,7 +235,7 @@ impl Net {
         let line = self.narrow.get(&direction).map_or(0, |rate| bytes * 1_000_000 / rate.max(&1));
         let at = wire.busy[end].max(now + delay) + Duration::from_micros(line);
         wire.busy[end] = at;
-        agenda.add(at, Event::Arrive { wire: id, end: 1 - end, event });
+        agenda.add(at, Event::Arrive { wire: id, end: 1 - end, sent, event });
     }
 
     /// Takes what has arrived at an end: the host, unless that end is gone.
@@ -255,8 +308,8 @@ impl Net {
         for id in self.wires.keys().copied().collect::<Vec<_>>() {
             for end in 0..2 {
                 let held = self.wires.get_mut(&id).map(|wire| std::mem::take(&mut wire.held[end]));
-                for event in held.into_iter().flatten() {
-                    self.pass(now, id, end, event, agenda, chance);
+                for held in held.into_iter().flatten() {
+                    self.pass(now, id, end, held, agenda, chance);
                 }
             }
         }

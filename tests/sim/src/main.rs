@@ -1,0 +1,205 @@
+//! Storms, one storm, a trace, a large group: from the command line.
+
+use clap::{Parser, Subcommand};
+use sim::storm::{self, Failure, Options, Survived};
+use sim::trace::{self, Trace};
+use std::ops::RangeInclusive;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A GSLB group in virtual time.
+#[derive(Parser)]
+#[command(name = "sim", max_term_width = 120)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs many storms; the last line says how many broke an invariant
+    Storms {
+        /// How many
+        #[arg(long, default_value_t = 1000)]
+        count: u64,
+        /// The first seed; the others follow it
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// How many nodes a group has
+        #[arg(long, value_name = "MIN..MAX", default_value = "3..32", value_parser = range)]
+        nodes: RangeInclusive<usize>,
+        /// Storms at once; one for each core unless set
+        #[arg(long)]
+        threads: Option<usize>,
+    },
+    /// Runs the storm of a seed again
+    Storm {
+        /// The seed
+        seed: u64,
+        /// As it was with `storms`
+        #[arg(long, value_name = "MIN..MAX", default_value = "3..32", value_parser = range)]
+        nodes: RangeInclusive<usize>,
+        /// Shows all that happened, and not the end only
+        #[arg(long)]
+        all: bool,
+    },
+    /// Replays a trace of RTTs and prints what came of it
+    Trace {
+        /// CSV with time_s, ldns, site, rtt_ms
+        file: String,
+        /// Settings of the group, as TABLE.KEY=VALUE
+        settings: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Storms { count, seed, nodes, threads } => {
+            let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
+            storms(seed, count, &Options { nodes }, threads.unwrap_or(1))
+        }
+        Command::Storm { seed, nodes, all } => one_storm(seed, &Options { nodes }, all),
+        Command::Trace { file, settings } => match figures(&file, &settings) {
+            Ok(text) => {
+                print!("{text}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("{file}: {error}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+/// What all storms together have come to.
+#[derive(Default)]
+struct Sum {
+    survived: u64,
+    nodes: usize,
+    lasted: Duration,
+    compared: usize,
+    slowest_reunion: Duration,
+    failed: Vec<Failure>,
+}
+
+impl Sum {
+    fn add(&mut self, result: Result<Survived, Box<Failure>>) {
+        match result {
+            Ok(storm) => {
+                self.survived += 1;
+                self.nodes += storm.nodes;
+                self.lasted += storm.lasted;
+                self.compared += storm.compared;
+                self.slowest_reunion = self.slowest_reunion.max(storm.reunion);
+            }
+            Err(failure) => {
+                eprintln!("seed {}: {}", failure.seed, failure.violation);
+                self.failed.push(*failure);
+            }
+        }
+    }
+
+    fn done(&self) -> u64 {
+        self.survived + self.failed.len() as u64
+    }
+}
+
+/// Seeds are handed out to threads as they come; a storm is one thread's from beginning to end, so it is the same whoever runs it.
+fn storms(first: u64, count: u64, options: &Options, threads: usize) -> ExitCode {
+    let began = Instant::now();
+    let (next, told) = (AtomicU64::new(0), AtomicUsize::new(0));
+    let sum = Mutex::new(Sum::default());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= count {
+                        return;
+                    }
+                    let result = storm::run(first + n, options);
+                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                    sum.add(result);
+                    progress(&sum, count, began, &told);
+                }
+            });
+        }
+    });
+    let mut sum = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    summary(&mut sum, began);
+    println!("storms {count} broken {}", sum.failed.len());
+    if sum.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A line every ten seconds.
+fn progress(sum: &Sum, count: u64, began: Instant, told: &AtomicUsize) {
+    let tens = began.elapsed().as_secs() as usize / 10;
+    if told.swap(tens, Ordering::Relaxed) != tens {
+        let rate = sum.done() as f64 / began.elapsed().as_secs_f64();
+        eprintln!("{} of {count}, {rate:.1} a second, {} broken", sum.done(), sum.failed.len());
+    }
+}
+
+fn summary(sum: &mut Sum, began: Instant) {
+    const SHOWN: usize = 5;
+    sum.failed.sort_by_key(|failure| failure.seed);
+    for failure in sum.failed.iter().take(SHOWN) {
+        eprintln!("\n{failure}");
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    eprintln!(
+        "{} storms in {seconds:.1} s, {:.1} a second, {:.1} h of virtual time, {:.1} nodes on average; \
+         {} LDNS compared {} s after a reunion, the slowest reunion took {:.1} s",
+        sum.done(),
+        sum.done() as f64 / seconds,
+        sum.lasted.as_secs_f64() / 3600.0,
+        sum.nodes as f64 / sum.survived.max(1) as f64,
+        sum.compared,
+        storm::SOON.as_secs(),
+        sum.slowest_reunion.as_secs_f64(),
+    );
+}
+
+fn one_storm(seed: u64, options: &Options, all: bool) -> ExitCode {
+    let mut prepare = |world: &mut sim::World| {
+        if all {
+            world.log().keep_all();
+        }
+    };
+    match storm::run_in(seed, options, &mut prepare) {
+        Ok(survived) => {
+            println!("{survived:?}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            println!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn figures(file: &str, settings: &[String]) -> Result<String, Box<dyn std::error::Error>> {
+    let trace = Trace::parse(&std::fs::read_to_string(file)?)?;
+    let mut group = trace::group(&trace);
+    for setting in settings {
+        let (key, value) = setting.split_once('=').ok_or(format!("'{setting}' is not TABLE.KEY=VALUE"))?;
+        group = group.with(key, value);
+    }
+    Ok(trace::replay(&trace, group, 1)?.to_string())
+}
+
+fn range(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let number = |text: &str| text.parse::<usize>().map_err(|error| format!("'{text}': {error}"));
+    let (least, most) = match text.split_once("..") {
+        Some((least, most)) => (number(least)?, number(most)?),
+        None => (number(text)?, number(text)?),
+    };
+    let (fewest, greatest) = (2, *Options::NODES.end());
+    if least < fewest || most < least || most > greatest {
+        return Err(format!("a group has {fewest} to {greatest} nodes, the smaller number first"));
+    }
+    Ok(least..=most)
+}
