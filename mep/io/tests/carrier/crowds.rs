@@ -5,16 +5,32 @@ use crate::support::{Node, PATIENCE, authority, id, identity, loopback};
 use mep_core::carrier::{CarrierEvent, Over};
 use mep_io::pki::Authority;
 use mep_io::{Carrier, Limits, PeerAddresses, Settings};
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, TokioRuntime, UdpPoller};
 use std::collections::BTreeMap;
+use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
 /// A node that knows where `fra/1` listens.
 fn node(ca: &Authority, over: Over) -> Node {
+    patient(ca, over, Limits::default().handshake)
+}
+
+/// Likewise, and it waits so long for handshakes.
+fn patient(ca: &Authority, over: Over, handshake: Duration) -> Node {
     let own = identity(&ca.issue(&id("ams/1")).unwrap(), "ams/1");
-    let settings = Settings { listen: loopback(), identity: own.clone(), limits: Limits::default() };
+    let settings = Settings {
+        listen: loopback(),
+        identity: own.clone(),
+        limits: Limits { handshake, ..Limits::default() },
+    };
     let peer = PeerAddresses { node: id("fra/1"), address: [127, 0, 0, 9].into(), allowed: Vec::new() };
     Node::run(over, own, Carrier::bind(settings).unwrap().with_peers(&[peer]), 4096)
 }
@@ -46,6 +62,7 @@ fn source(number: usize) -> SocketAddr {
 
 #[tokio::test]
 async fn a_thousand_tcp_connections_that_say_nothing_do_not_keep_a_peer_out() {
+    descriptors();
     let ca = authority();
     let (mut node, mut peer) = (node(&ca, Over::Grpc), peer(&ca, Over::Grpc));
     let mut held = Vec::new();
@@ -61,20 +78,97 @@ async fn a_thousand_tcp_connections_that_say_nothing_do_not_keep_a_peer_out() {
     assert!(open(&held) <= 256, "{} strangers are held", open(&held));
 }
 
-/// Each waits for the answer to its first packet and never goes on: genuine addresses, endless handshakes.
+/// Genuine addresses, proven (RFC 9000 section 8.1.2), and handshakes that go no further.
 #[tokio::test]
 async fn a_thousand_quic_handshakes_that_are_never_finished_do_not_keep_a_peer_out() {
+    descriptors();
     let ca = authority();
-    let (mut node, mut peer) = (node(&ca, Over::Quic), peer(&ca, Over::Quic));
-    let mut silent = Vec::new();
-    for (number, packet) in first_packets(&ca, 1000).await.iter().enumerate() {
-        let socket = UdpSocket::bind(source(number)).await.unwrap();
-        socket.send_to(packet, node.address).await.unwrap();
-        silent.push(socket);
+    let (mut node, mut peer) = (patient(&ca, Over::Quic, PATIENCE), peer(&ca, Over::Quic));
+    let config = stranger::client(ca.certificate(), None, stranger::alpn(Over::Quic));
+    let mut strangers = Vec::new();
+    for number in 0..1000 {
+        let socket = std::net::UdpSocket::bind(source(number)).unwrap();
+        let muffled = Arc::new(Muffled {
+            inner: TokioRuntime.wrap_udp_socket(socket).unwrap(),
+            answered: AtomicBool::new(false),
+        });
+        let abstracted = muffled.clone() as Arc<dyn AsyncUdpSocket>;
+        let runtime = Arc::new(TokioRuntime);
+        let endpoint =
+            Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, abstracted, runtime).unwrap();
+        let connecting =
+            endpoint.connect_with(config.clone(), node.address, "1.ams.test.mep.gslb.internal").unwrap();
+        strangers.push((muffled, endpoint, connecting));
+        tokio::task::yield_now().await;
+    }
+    let start = Instant::now();
+    while !strangers.iter().all(|(muffled, ..)| muffled.is_answered()) {
+        assert!(start.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let took = gets_in(&mut peer, &mut node).await;
-    println!("QUIC: 1,000 unfinished handshakes; a peer got in after {took:?}");
+    println!("QUIC: 1,000 handshakes that stand still; a peer got in after {took:?}");
     assert!(took < Duration::from_secs(1), "{took:?}");
+    let mut late = Node::start_at(
+        Over::Quic,
+        "127.0.0.8:0".parse().unwrap(),
+        identity(&ca.issue(&id("syd/1")).unwrap(), "syd/1"),
+        Limits::default(),
+        64,
+    );
+    late.dial("ams/1", node.address).await;
+    let refused = late.dial_failed().await;
+    assert_eq!(refused, "it is busy with too many handshakes", "the crowd holds all other places");
+}
+
+/// A socket that falls silent when the other end has taken its address for proven, and has begun the handshake.
+#[derive(Debug)]
+struct Muffled {
+    inner: Arc<dyn AsyncUdpSocket>,
+    answered: AtomicBool,
+}
+
+impl Muffled {
+    fn is_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+}
+
+impl AsyncUdpSocket for Muffled {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        self.inner.clone().create_io_poller()
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        if self.is_answered() { Ok(()) } else { self.inner.try_send(transmit) }
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let received = self.inner.poll_recv(cx, buffers, meta);
+        let demands = |buffer: &IoSliceMut<'_>| buffer.first().is_some_and(|first| first >> 4 == 0b1111);
+        if let Poll::Ready(Ok(count)) = received
+            && !buffers.iter().take(count).all(demands)
+        {
+            self.answered.store(true, Ordering::Relaxed);
+        }
+        received
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+}
+
+/// The usual soft limit is 1,024.
+fn descriptors() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
 }
 
 /// First packets of that many handshakes, genuine but for nobody waiting for the answers.
