@@ -35,8 +35,8 @@ pub(crate) enum Command {
     /// Show how a node is, and what is wrong with it.
     #[command(
         after_help = "Exit code: 0 if all is well; 1 if not: the node task is stuck, a peer has no session or other \
-                            settings, a service is down, a certificate expires within two weeks; 3 if the node can't be \
-                            reached."
+                            settings, a link of others fails, a site is silent, a service is down, a certificate \
+                            expires within two weeks or can't be renewed; 3 if the node can't be reached."
     )]
     Status,
     /// Show the other nodes of the group.

@@ -254,6 +254,23 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_counts_as_open_until_it_is_dropped() {
+        let text =
+            b"version = 1\n[[sites]]\nname = \"a\"\n[[nodes]]\nname = \"a/1\"\nmep = \"127.0.0.1:1\"\n";
+        let read = &mut |_: &std::path::Path| Ok(text.to_vec());
+        let config = Arc::new(config::load("gslb.toml".as_ref(), read, None).unwrap());
+        let shared = Arc::new(Shared::new(&config, 1, gslb_types::Timestamp::ZERO));
+        let open = || (shared.dns.read().tcp_open, shared.dns.read().tls_open);
+        let plain = [Open::count(&shared, false), Open::count(&shared, false)];
+        let secure = Open::count(&shared, true);
+        assert_eq!(open(), (2, 1));
+        drop(plain);
+        assert_eq!(open(), (0, 1));
+        drop(secure);
+        assert_eq!(open(), (0, 0));
+    }
+
+    #[test]
     fn a_message_is_whole_or_absent() {
         assert_eq!(message(b""), None);
         assert_eq!(message(b"\0"), None);
