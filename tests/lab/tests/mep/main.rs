@@ -15,6 +15,7 @@ mod misbehaving;
 mod monitors;
 mod peer;
 mod pool;
+mod relays;
 mod restarts;
 mod sites;
 mod stability;
@@ -46,6 +47,7 @@ fn main() {
         monitors::TESTS,
         two_nodes::TESTS,
         versions::TESTS,
+        relays::TESTS,
     ]
     .concat();
     let trials = tests.into_iter().map(|(name, test)| {
