@@ -1,15 +1,10 @@
 //! What the metric exchange says, and where it belongs.
 
-use super::sites::Teller;
+use super::sites::{RELAY_SLACK, Teller};
 use super::{Heard, Node};
 use crate::cell::Cell;
 use gslb_types::{Ldns, NodeId, Reach, SiteIndex, SiteName, Timestamp};
 use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric};
-use std::time::Duration;
-
-/// How much older a value may be than the relay's last word of its site, and still be one that word confirms: the relay notes
-/// words once a second, and ages travel in whole seconds.
-const RELAY_SLACK: Duration = Duration::from_millis(2500);
 
 impl Node {
     pub(super) fn mep_said(&mut self, now: Timestamp, output: Output) {

@@ -17,6 +17,11 @@ use config::Config;
 use gslb_types::{NodeId, SiteIndex, Timestamp};
 use mep_core::PeerStatus;
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How much older a value may be than the relay's last word of its site, and still be one that word confirms: the relay notes
+/// words once a second, and ages travel in whole seconds.
+pub(super) const RELAY_SLACK: Duration = Duration::from_millis(2500);
 
 /// Sessions with the nodes of other sites, and who tells their columns.
 pub(crate) struct Sites {
@@ -38,6 +43,8 @@ struct Column {
     teller: Option<Teller>,
     /// Who relays the site.
     relay: Option<NodeId>,
+    /// Whether the relay has yet to say when it heard the site last.
+    relay_begins: bool,
     /// Whose words confirm which values.
     confirmed: Option<Confirmed>,
 }
@@ -124,17 +131,17 @@ impl Sites {
         }
     }
 
-    /// The relay of a site spoke of it, `word_age` after it heard it last.
-    pub(crate) fn relayed(
-        &mut self,
-        now: Timestamp,
-        site: SiteIndex,
-        via: &NodeId,
-        word_age: std::time::Duration,
-    ) {
-        if self.is_teller(site, &Teller::Relay(via.clone())) {
-            self.heard_at(site, now.before(word_age));
+    /// The relay of a site spoke of it, `word_age` after it heard it last. What it tells at first was told to it up to then, so
+    /// that its part begins there.
+    pub(crate) fn relayed(&mut self, now: Timestamp, site: SiteIndex, via: &NodeId, word_age: Duration) {
+        if !self.is_teller(site, &Teller::Relay(via.clone())) {
+            return;
         }
+        if let Some(column) = self.columns.get_mut(site.get()).filter(|column| column.relay_begins) {
+            column.relay_begins = false;
+            column.begin(now.before(word_age + RELAY_SLACK));
+        }
+        self.heard_at(site, now.before(word_age));
     }
 
     /// Whether this one's rows are written into the column of the site.
@@ -195,8 +202,9 @@ impl Sites {
     /// From now on this one tells.
     fn tells(&mut self, now: Timestamp, site: SiteIndex, teller: Option<Teller>) {
         let Some(column) = self.columns.get_mut(site.get()) else { return };
-        if teller.is_some() {
-            column.confirmed = Some(column.confirmed.map_or(Confirmed::new(now, now), |c| c.then(now)));
+        column.relay_begins = matches!(teller, Some(Teller::Relay(_)));
+        if matches!(teller, Some(Teller::Speaker(_))) {
+            column.begin(now);
         }
         column.teller = teller;
     }
@@ -205,6 +213,13 @@ impl Sites {
         if let Some(confirmed) = self.columns.get_mut(site.get()).and_then(|c| c.confirmed.as_mut()) {
             confirmed.last_word = confirmed.last_word.max(at);
         }
+    }
+}
+
+impl Column {
+    /// Another one tells from then on.
+    fn begin(&mut self, since: Timestamp) {
+        self.confirmed = Some(self.confirmed.map_or(Confirmed::new(since, since), |c| c.then(since)));
     }
 }
 
@@ -310,7 +325,8 @@ mod tests {
         sites.down(55, "b/1");
         assert_eq!(sites.last_true(12), at(50));
         sites.relay_up(at(60), site(), &node("c/1"));
-        sites.relayed(at(70), site(), &node("c/1"), std::time::Duration::from_secs(3));
+        sites.relayed(at(60), site(), &node("c/1"), Duration::from_secs(3));
+        sites.relayed(at(70), site(), &node("c/1"), Duration::from_secs(3));
         assert_eq!((sites.last_true(12), sites.last_true(61)), (at(50), at(67)));
         sites.up(80, "b/1");
         sites.heard_at(site(), at(90));
