@@ -74,7 +74,7 @@ impl World {
             self.violated(Invariant::Agreement, format!("{SOON:?} after the reunion {what}"));
             return 0;
         }
-        let is_settled = health.iter().all(|settled| *settled == Settled::Yes);
+        let is_settled = health.iter().all(|settled| *settled == Settled::Yes) && !self.goes_by_memory();
         let masks = self.hosts().first().map(|h| h.config().ldns.masks).unwrap_or_default();
         let mut compared = 0;
         for ldns in active {
@@ -91,6 +91,15 @@ impl World {
             compared += 1;
         }
         compared
+    }
+
+    /// Whether answers hang on who was up last, which is each node's own memory.
+    fn goes_by_memory(&self) -> bool {
+        self.hosts().iter().filter_map(Host::published).any(|published| {
+            let is_any_up = published.services.iter().any(|view| view.state == ServiceState::Up);
+            let mut vservers = published.config.vservers.iter();
+            !is_any_up && vservers.any(|vserver| vserver.all_down == AllDown::LastGood)
+        })
     }
 
     /// Whether all nodes take a service for what its own site says. A site that is still finding out is not heeded, nor a node
@@ -239,7 +248,6 @@ impl World {
         let Some(vserver) = config.vservers.first() else { return };
         let is_any_up = (0..config.services.len()).any(|s| self.is_service_up(s));
         if !is_any_up && vserver.all_down == AllDown::LastGood {
-            // Who was up last is each node's own memory.
             return;
         }
         for service in self.check_answers_equal(ldns).iter().flatten() {
@@ -260,9 +268,29 @@ impl World {
         let answers: Vec<BTreeSet<usize>> =
             (0..self.hosts().len()).map(|n| self.services_answered(n, ldns)).collect();
         if answers.windows(2).any(|pair| pair[0] != pair[1]) {
-            self.violated(Invariant::Agreement, format!("the nodes answer {ldns} with {answers:?}"));
+            let known = self.all_columns(ldns);
+            self.violated(
+                Invariant::Agreement,
+                format!("the nodes answer {ldns} with {answers:?}, from {known}"),
+            );
         }
         answers
+    }
+
+    /// What each node takes of each site, and of each service.
+    fn all_columns(&self, ldns: IpAddr) -> String {
+        let nodes = self.hosts().iter().filter_map(|host| {
+            let (shared, published, local) = (host.shared()?, host.published()?, host.local(self.now())?);
+            let row = shared.rtts.row(Ldns::of(ldns, host.config().ldns.masks))?;
+            let cells = published.sites.iter().enumerate().filter_map(|(n, view)| {
+                Some(row.cell(SiteIndex::new(n)?).current(local, host.config().mep.max_age, view.confirmed))
+            });
+            let states = published.services.iter().map(|view| view.state.to_string());
+            let (cells, states) = (cells.collect::<Vec<_>>(), states.collect::<Vec<_>>());
+            let age = local.since(row.first_seen());
+            Some(format!("{}: {cells:?} {states:?}, first seen {age:?} ago", host.id()))
+        });
+        nodes.collect::<Vec<_>>().join("; ")
     }
 
     /// What a node answers when asked so often that all services have had their turn.

@@ -8,11 +8,13 @@
 //! - [`storm`] does random things to a world, mends it, and looks whether everything agrees again.
 //! - [`scenario`] plays the scripts of `tests/scenarios`.
 //! - [`trace`] replays measured RTTs.
+//! - [`scale`] lets a large group tell one another large tables.
 
 mod agreement;
 mod chance;
 mod group;
 mod log;
+pub mod scale;
 pub mod scenario;
 pub mod storm;
 pub mod trace;

@@ -45,6 +45,15 @@ enum Command {
         #[arg(long)]
         all: bool,
     },
+    /// Lets a large group tell one another large tables, and prints time, bytes and memory
+    Scale {
+        /// LDNS in every table
+        #[arg(long, default_value_t = 300_000)]
+        rows: u32,
+        /// Nodes, each in a site of its own
+        #[arg(long, default_value_t = 32)]
+        nodes: usize,
+    },
     /// Replays a trace of RTTs and prints what came of it
     Trace {
         /// CSV with time_s, ldns, site, rtt_ms
@@ -61,6 +70,13 @@ fn main() -> ExitCode {
             storms(seed, count, &Options { nodes }, threads.unwrap_or(1))
         }
         Command::Storm { seed, nodes, all } => one_storm(seed, &Options { nodes }, all),
+        Command::Scale { rows, nodes } => match scale(rows, nodes) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        },
         Command::Trace { file, settings } => match figures(&file, &settings) {
             Ok(text) => {
                 print!("{text}");
@@ -179,6 +195,34 @@ fn one_storm(seed: u64, options: &Options, all: bool) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Everybody learns everything; then one node that starts with nothing does. What the host takes beside the nodes is small.
+fn scale(rows: u32, nodes: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let began = Instant::now();
+    let before = memory("VmRSS")?;
+    let mut group = sim::scale::Scale::new(nodes, rows)?;
+    println!("{nodes} nodes, {rows} LDNS, {} RTTs in every table", u64::from(rows) * nodes as u64);
+    println!("all:  {}", group.sync_all()?);
+    let each = |bytes: u64| (bytes - before.min(bytes)) as f64 / nodes as f64 / 1e6;
+    let (peak, rest) = (memory("VmHWM")?, memory("VmRSS")?);
+    println!(
+        "memory of each node: {:.1} MB at most, {:.1} MB afterwards; frames on their way included",
+        each(peak),
+        each(rest)
+    );
+    println!("one:  {}", group.sync_one(nodes / 2)?);
+    println!("memory of each node: {:.1} MB at most", each(memory("VmHWM")?));
+    println!("{:.1} s of computing", began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// A line of what the kernel says of this process, in bytes.
+fn memory(name: &str) -> Result<u64, Box<dyn std::error::Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()).ok_or(format!("no {name}"))?;
+    Ok(kilobytes.parse::<u64>()? * 1024)
 }
 
 fn figures(file: &str, settings: &[String]) -> Result<String, Box<dyn std::error::Error>> {

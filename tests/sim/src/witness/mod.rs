@@ -265,6 +265,8 @@ impl Witness {
         if is_new {
             let result = self.silences[n].published(at, n, host, &published, &self.links);
             self.check(at, result);
+            let result = self.shares.published(at, n, &self.links);
+            self.check(at, result);
         }
     }
 
@@ -273,7 +275,9 @@ impl Witness {
         let (Some(shared), Some(local)) = (host.shared(), host.local(now)) else { return };
         let Some(row) = shared.rtts.row(ldns).filter(|_| !self.looks_away) else { return };
         let published = shared.published.load();
-        let slack = host.config().mep.rtt_interval + self.flight.0 * 2 + AGE_GRAIN;
+        // A change waits for company; a relay may have heard the site long ago when it begins.
+        let mep = &host.config().mep;
+        let slack = mep.rtt_interval + mep.keepalive + self.flight.0 * 2 + AGE_GRAIN;
         for (site, view) in
             published.sites.iter().enumerate().filter_map(|(n, v)| Some((SiteIndex::new(n)?, v)))
         {
@@ -313,8 +317,7 @@ impl Witness {
         for other in self.links.hosts_of(host.site()).filter(|other| *other != n).collect::<Vec<_>>() {
             self.paces[other].is_known(ldns);
         }
-        let result = self.shares.probed(at, n, host, ldns, &self.links);
-        self.check(at, result);
+        self.shares.probed(at, n, host, ldns);
     }
 
     /// What a frame says; nothing if that makes no difference.

@@ -5,7 +5,7 @@ use super::host::Pace;
 use super::net::Wave;
 use super::{HostIndex, Manner, Resolver, Way, World};
 use crate::log::What;
-use gslb_core::Input;
+use gslb_core::{Input, Shared};
 use gslb_types::{ProbeKind, Timestamp};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,11 +18,16 @@ impl World {
 
     /// Starts a node that does not run, with an empty state and a new boot id.
     pub fn start(&mut self, n: HostIndex) {
+        self.start_with(n, |_| {});
+    }
+
+    /// Starts a node that does not run in the place of a node task that has left this behind.
+    pub fn start_with(&mut self, n: HostIndex, left: impl FnOnce(&Shared)) {
         if self.hosts[n].process.is_some() {
             return;
         }
         let (seed, boot) = (self.chance.number(), self.chance.number());
-        self.hosts[n].start(self.now, seed, boot, self.coalesce);
+        self.hosts[n].start(self.now, seed, boot, self.coalesce, left);
         self.witness.born(self.now, n);
     }
 

@@ -44,9 +44,18 @@ impl Host {
         Host { config: Arc::new(config), process: None, life: 0 }
     }
 
-    pub(crate) fn start(&mut self, now: Timestamp, seed: u64, boot: u64, coalesce: Duration) {
+    /// Starts a process. `left` is what a node task before its first one has left in it.
+    pub(crate) fn start(
+        &mut self,
+        now: Timestamp,
+        seed: u64,
+        boot: u64,
+        coalesce: Duration,
+        left: impl FnOnce(&Shared),
+    ) {
         self.life += 1;
         let shared = Arc::new(Shared::new(&self.config, seed, Timestamp::ZERO));
+        left(&shared);
         let birth = Birth { seed, boot, local: Vec::new(), coalesce };
         let node = Node::new(self.config.clone(), shared.clone(), &birth, Timestamp::ZERO);
         self.process = Some(Process {

@@ -115,8 +115,10 @@ pub struct Health {
 /// Everything that is neither a node nor the network between the nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Internet {
-    /// By address; whoever is not here answers nothing.
+    /// By address.
     pub resolvers: BTreeMap<IpAddr, Resolver>,
+    /// How far everybody else is from a site; without it nobody else answers.
+    pub others: Option<fn(IpAddr, usize) -> Duration>,
     /// By address.
     pub services: BTreeMap<IpAddr, Health>,
     /// Services that checks from a site do not reach.
@@ -132,8 +134,14 @@ impl Internet {
         probe: &ProbeRequest,
         chance: &mut Chance,
     ) -> (Duration, ProbeOutcome) {
-        let resolver = self.resolvers.get_mut(&probe.target);
-        match resolver.and_then(|r| r.reply(now, site.get(), probe.kind, chance)) {
+        let reply = match self.resolvers.get_mut(&probe.target) {
+            Some(resolver) => resolver.reply(now, site.get(), probe.kind, chance),
+            None => self
+                .others
+                .map(|far| far(probe.target, site.get()))
+                .map(|rtt| (rtt, outcome(Manner::Answers, probe.kind, Rtt::from_duration(rtt)))),
+        };
+        match reply {
             Some((after, outcome)) if after < probe.timeout => (after, outcome),
             Some(_) | None => (probe.timeout, ProbeOutcome::TimedOut),
         }

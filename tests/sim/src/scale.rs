@@ -1,0 +1,204 @@
+//! A large group with large tables: how long until everybody knows everything, and what it costs on the wire.
+//!
+//! The nodes begin with their own column filled, as a node task does that takes over from one that failed, since measuring
+//! hundreds of thousands of LDNS within the budgets takes the better part of an hour.
+
+use crate::group::Group;
+use crate::witness::Violation;
+use crate::world::{HostIndex, World};
+use gslb_core::{Cell, Shared};
+use gslb_types::{Ldns, ProbeKind, Reach, Rtt, SiteIndex, Timestamp};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+/// How often one looks whether all is told.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a sync may take before it is taken to come to no end.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// How many rows are compared in the end, column by column, at every node.
+const COMPARED: u32 = 500;
+
+/// A sync in figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sync {
+    /// From the start of the nodes until the last one knew all.
+    pub lasted: Duration,
+    /// Frames sent by all nodes.
+    pub frames: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// RTT rows told.
+    pub rows: u64,
+    /// Snapshots started anew because a peer read too slowly.
+    pub resyncs: u64,
+}
+
+impl fmt::Display for Sync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = self.bytes as f64 / 1e6;
+        write!(
+            f,
+            "full sync after {:.2} s; {} rows in {} frames, {megabytes:.1} MB, {:.1} bytes a row with its LDNS; {} resyncs",
+            self.lasted.as_secs_f64(),
+            self.rows,
+            self.frames,
+            self.bytes as f64 / self.rows.max(1) as f64,
+            self.resyncs
+        )
+    }
+}
+
+/// Why a sync came to no end.
+#[derive(Debug, thiserror::Error)]
+pub enum ScaleError {
+    /// The product refuses the group.
+    #[error("the group is refused: {0}")]
+    Group(String),
+    /// An invariant was broken.
+    #[error("{0}")]
+    Broken(Violation),
+    /// Somebody does not know all.
+    #[error("{0}")]
+    Incomplete(String),
+}
+
+/// The group.
+pub struct Scale {
+    world: World,
+    rows: u32,
+}
+
+impl Scale {
+    /// A group whose nodes know as many LDNS each, of which every site has measured its own way.
+    pub fn new(nodes: usize, rows: u32) -> Result<Self, ScaleError> {
+        let names: Vec<String> = (0..nodes).map(|n| format!("s{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let group = Group::new(&names)
+            .with("ldns.cap", &rows.max(1000).to_string())
+            .with("ldns.idle_timeout", "\"1h\"");
+        let mut world = World::new(group, 1).map_err(|errors| ScaleError::Group(errors.to_string()))?;
+        world.watch_less();
+        world.coalesce(Duration::from_millis(50));
+        world.internet().others = Some(rtt);
+        Ok(Scale { world, rows })
+    }
+
+    /// Starts all nodes at once, and lets time pass until everybody knows everything.
+    pub fn sync_all(&mut self) -> Result<Sync, ScaleError> {
+        let before = self.counts();
+        for n in 0..self.world.hosts().len() {
+            let (site, rows) = (self.world.hosts()[n].site(), self.rows);
+            self.world.start_with(n, |shared| fill(shared, site, rows));
+        }
+        self.until_synced(before)
+    }
+
+    /// Lets one node start anew with nothing, and time pass until it knows everything (bar R9).
+    pub fn sync_one(&mut self, n: HostIndex) -> Result<Sync, ScaleError> {
+        self.world.kill(n);
+        self.world.drive(Duration::from_secs(12));
+        let before = self.counts();
+        self.world.start(n);
+        self.until_synced(before)
+    }
+
+    fn until_synced(&mut self, before: (u64, u64, u64, u64)) -> Result<Sync, ScaleError> {
+        let began = self.world.now();
+        while let Some(what) = self.unknown() {
+            if self.world.now().since(began) > LONGEST {
+                return Err(ScaleError::Incomplete(what));
+            }
+            self.world.drive(LOOK);
+            if let Some(violation) = self.world.violation() {
+                return Err(ScaleError::Broken(violation.clone()));
+            }
+        }
+        let after = self.counts();
+        Ok(Sync {
+            lasted: self.world.now().since(began),
+            frames: after.0 - before.0,
+            bytes: after.1 - before.1,
+            rows: after.2.saturating_sub(before.2),
+            resyncs: after.3.saturating_sub(before.3),
+        })
+    }
+
+    /// Frames, bytes, rows, resyncs.
+    fn counts(&self) -> (u64, u64, u64, u64) {
+        let hosts = 0..self.world.hosts().len();
+        let frames = hosts.clone().map(|n| self.world.witness().frames(n)).sum();
+        let bytes = hosts.map(|n| self.world.witness().bytes(n)).sum();
+        let published = self.world.hosts().iter().filter_map(|host| host.published());
+        let (mut rows, mut resyncs) = (0, 0);
+        for peer in published.flat_map(|p| p.peers.clone()) {
+            rows += peer.rows_out;
+            resyncs += peer.resyncs;
+        }
+        (frames, bytes, rows, resyncs)
+    }
+
+    /// What somebody does not know yet.
+    fn unknown(&self) -> Option<String> {
+        let lacking = self.world.hosts().iter().find_map(|host| {
+            let (Some(shared), Some(published)) = (host.shared(), host.published()) else {
+                return Some(format!("{} does not run", host.id()));
+            };
+            let told = published.peers.iter().filter(|peer| peer.snapshot_in.is_some()).count();
+            let is_complete = shared.rtts.len() >= self.rows as usize && told == published.peers.len();
+            (!is_complete).then(|| {
+                format!("{} has {} rows, and {told} peers have told it all", host.id(), shared.rtts.len())
+            })
+        });
+        lacking.or_else(|| self.wrong())
+    }
+
+    /// A value that is not what its site has measured. A site's own values are its own affair: after a start it measures them
+    /// again, within its budgets.
+    fn wrong(&self) -> Option<String> {
+        let step = (self.rows / COMPARED).max(1);
+        let sites = self.world.hosts().len();
+        (0..self.rows).step_by(step as usize).find_map(|n| {
+            let address = ldns(n);
+            self.world.hosts().iter().find_map(|host| {
+                let row = host.shared()?.rtts.row(Ldns::exact(address))?;
+                let differs = |site: &usize| {
+                    let known = SiteIndex::new(*site).map(|site| row.cell(site).reach());
+                    known != Some(Reach::Known(Rtt::from_duration(rtt(address, *site))))
+                };
+                let site = (0..sites).filter(|site| *site != host.site().get()).find(differs)?;
+                Some(format!("{} does not know the way of site {site} to {address}", host.id()))
+            })
+        })
+    }
+}
+
+fn fill(shared: &Shared, site: SiteIndex, rows: u32) {
+    for n in 0..rows {
+        let address = ldns(n);
+        let reach = Reach::Known(Rtt::from_duration(rtt(address, site.get())));
+        shared.rtts.sighted(Ldns::exact(address), Timestamp::ZERO);
+        shared.rtts.write(
+            Ldns::exact(address),
+            site,
+            Cell::measured(reach, Some(ProbeKind::Ping), Timestamp::ZERO),
+        );
+    }
+}
+
+/// The n-th LDNS; spread over networks, as real ones are.
+fn ldns(n: u32) -> IpAddr {
+    Ipv4Addr::from_bits(0x0b00_0000 + n.wrapping_mul(37)).into()
+}
+
+/// How far an LDNS is from a site: 5 to 250 ms, by no rule that one could see.
+fn rtt(ldns: IpAddr, site: usize) -> Duration {
+    let bits = match ldns {
+        IpAddr::V4(address) => address.to_bits(),
+        IpAddr::V6(address) => address.to_bits() as u32,
+    };
+    let mixed = (bits ^ (site as u32).wrapping_mul(0x85eb_ca6b)).wrapping_mul(0x9e37_79b1);
+    Duration::from_micros(5_000 + u64::from(mixed >> 8) % 245_000)
+}
