@@ -167,8 +167,14 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let metrics = |name| proto::SiteMetrics { age_ms: 5, services: vec![up(name)] };
     let rtts = proto::RttRows { groups: vec![rows.clone()] };
     let link = proto::Link { site: "ams".to_owned(), node: "1".to_owned(), state: 2, word_age_ms: Some(5) };
-    let relayed =
-        |what| Body::Relayed(proto::Relayed { site: "ams".to_owned(), word_age_ms: 5, what: Some(what) });
+    let relayed = |what| {
+        Body::Relayed(proto::Relayed {
+            site: "ams".to_owned(),
+            word_age_ms: 5,
+            what: Some(what),
+            column_age_ms: Some(9),
+        })
+    };
     let session = proto::SessionGroup {
         persistence: 1,
         service: "web-iad".to_owned(),

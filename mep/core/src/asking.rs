@@ -13,7 +13,7 @@
 
 use crate::mep::{Mep, Timer};
 use crate::output::Output;
-use crate::peer::Peer;
+use crate::peer::{Peer, Session};
 use crate::wire::{Relayed, Said};
 use gslb_types::{Ldns, NodeId, SiteName, Timestamp};
 use siphasher::sip::SipHasher13;
@@ -121,9 +121,7 @@ impl Mep {
             if session.requested == wanted {
                 continue;
             }
-            for site in session.requested.difference(&wanted) {
-                session.released.insert(site.clone(), now + self.settings.keepalive);
-            }
+            session.released.extend(session.requested.difference(&wanted).cloned());
             session.requested = wanted;
             session.request_due = true;
             self.set_no_later(Timer::Pump(place), now);
@@ -149,7 +147,7 @@ impl Mep {
 
     /// Takes a relay's word.
     pub(crate) fn relayed_arrived(&mut self, now: Timestamp, place: usize, relayed: Relayed) {
-        let Relayed { site, word_age, said } = relayed;
+        let Relayed { site, word_age, column_age, said } = relayed;
         match self.asking.relays.get(&site) {
             Some(relay) if relay.place == place => {}
             _ => return self.not_asked_for(now, place, &site),
@@ -163,7 +161,7 @@ impl Mep {
             return self.drop_relay(now, &site, "the relay has not heard the site for the keepalive");
         };
         self.relay_stands(now, place, &site, left);
-        self.site_said(now, place, site, word_age, said);
+        self.site_said(now, place, site, column_age, said);
     }
 
     fn relay_stands(&mut self, now: Timestamp, place: usize, site: &SiteName, left: Duration) {
@@ -217,9 +215,9 @@ impl Mep {
 
     /// Words that were under way when the request was taken back are no violation; others are.
     fn not_asked_for(&mut self, now: Timestamp, place: usize, site: &SiteName) {
-        let session = self.peers[place].session.as_mut();
-        let released = session.and_then(|session| session.released.get(site));
-        if released.is_none_or(|until| *until <= now) {
+        let is_under_way =
+            |session: &Session| session.released.contains(site) || session.requested.contains(site);
+        if !self.peers[place].session.as_ref().is_some_and(is_under_way) {
             self.violated(now, place, 1);
         }
     }

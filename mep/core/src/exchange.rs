@@ -77,8 +77,12 @@ impl Mep {
         let snapshot = std::mem::take(&mut session.snapshot_wanted)
             .then(|| Part::new(proto::frame::Body::SnapshotRequest(proto::SnapshotRequest {})));
         let links = std::mem::take(&mut session.links_due).then(|| self.links(now));
-        for part in [links, request, snapshot].into_iter().flatten() {
+        let is_request = request.is_some();
+        for part in [links, snapshot, request].into_iter().flatten() {
             self.say(now, place, &part);
+        }
+        if let Some(session) = self.peers[place].session.as_mut().filter(|_| is_request) {
+            session.request_number = session.link.sent;
         }
     }
 
@@ -142,6 +146,9 @@ impl Mep {
         self.timers.set(Timer::Silence(place), now + self.settings.keepalive);
         self.timers.set(Timer::Quiet(place), now + self.doubtful());
         self.outbox.node_word(now, &self.peers[place].id);
+        if let Some(session) = self.peers[place].session.as_mut() {
+            session.acknowledged(frame.ack);
+        }
         let status = &mut self.peers[place].status;
         status.last_word = Some(now);
         status.hears_us = frame.heard;
@@ -317,6 +324,13 @@ impl Mep {
 }
 
 impl Session {
+    /// The peer has read so far: it does not relay any longer what the last request took back.
+    fn acknowledged(&mut self, ack: u64) {
+        if !self.request_due && ack >= self.request_number {
+            self.released.clear();
+        }
+    }
+
     /// Whether there may be something to send that waited for room, or an acknowledgement to give.
     fn can_go_on(&self) -> bool {
         let of_the_mesh = self.links_due || self.request_due || self.snapshot_wanted;

@@ -14,7 +14,7 @@ use crate::transitions::Why;
 use crate::wire::{self, PeerHello, Refusal};
 use crate::{PeerState, proto};
 use gslb_types::{NodeId, Timestamp, Transport};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -191,7 +191,8 @@ impl Mep {
             requested: BTreeSet::new(),
             request_due: false,
             snapshot_wanted: false,
-            released: BTreeMap::new(),
+            released: BTreeSet::new(),
+            request_number: 0,
             values_in: 0,
             implausible: 0,
         };

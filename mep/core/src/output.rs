@@ -39,8 +39,8 @@ pub enum Output {
         rows: Vec<RttRow>,
         /// Who relays them; `None` if the site itself says so.
         via: Option<NodeId>,
-        /// How long before its frame the relay last heard the site: what the site's silence about its other values confirms is
-        /// as old as this. Zero if the site itself says so.
+        /// How long before its frame the relay last heard who tells the site's column: what silence about its other values
+        /// confirms is as old as this. Zero if the site itself says so.
         word_age: Duration,
     },
     /// LDNS the peer knows to have asked.

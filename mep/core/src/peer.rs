@@ -16,7 +16,7 @@ use crate::link::Link;
 use crate::outbox::Queue;
 use crate::settings::PeerSettings;
 use gslb_types::{NodeId, SiteName, Timestamp, Transport};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Connections of one peer that may wait for a hello at once: one each way, and their successors.
@@ -95,8 +95,10 @@ pub(crate) struct Session {
     pub(crate) request_due: bool,
     /// It is to be asked for a snapshot.
     pub(crate) snapshot_wanted: bool,
-    /// Sites it was asked for before, and until when words about them may be under way.
-    pub(crate) released: BTreeMap<SiteName, Timestamp>,
+    /// Sites it was asked for before it acknowledges the request that takes them back: words about them are under way.
+    pub(crate) released: BTreeSet<SiteName>,
+    /// The number of the frame with the last request.
+    pub(crate) request_number: u64,
     /// Values it told, and those of them that nobody can have.
     pub(crate) values_in: u64,
     pub(crate) implausible: u64,

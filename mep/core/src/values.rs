@@ -27,6 +27,13 @@ pub trait Values {
         Vec::new()
     }
 
+    /// How long ago whoever tells that column was heard: what confirms those of its values that have not changed. `None` if the
+    /// owner makes no difference between the nodes of a site.
+    fn column_age(&self, site: &SiteName) -> Option<Duration> {
+        let _ = site;
+        None
+    }
+
     /// A persistence session; `None` if there is none (any more).
     fn session(&self, key: &SessionKey) -> Option<KnownSession> {
         let _ = key;

@@ -277,9 +277,13 @@ pub struct Relayed {
     /// The site.
     #[prost(string, tag = "1")]
     pub site: ::prost::alloc::string::String,
-    /// How long ago the sender last heard it, in milliseconds. All values of the site told before are as true as that.
+    /// How long ago the sender last heard a node of it, in milliseconds.
     #[prost(uint32, tag = "2")]
     pub word_age_ms: u32,
+    /// How long ago the sender last heard the node whose round-trip times it tells, in milliseconds: all that were told before
+    /// and have not changed are as true as that. Absent: as word_age_ms.
+    #[prost(uint32, optional, tag = "7")]
+    pub column_age_ms: ::core::option::Option<u32>,
     /// What it said. Absent: nothing new; this frame is told for its age.
     #[prost(oneof = "relayed::What", tags = "3, 4, 5, 6")]
     pub what: ::core::option::Option<relayed::What>,

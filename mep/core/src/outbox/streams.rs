@@ -168,7 +168,7 @@ impl Heard {
                 None => return None,
             },
         };
-        Some(self.part(now, site, stream, &said))
+        Some(self.part(now, site, stream, &said, values))
     }
 
     /// The next chunk of the walk over all RTTs.
@@ -193,7 +193,7 @@ impl Heard {
             chunk.iter().filter(|known| known.reach != Reach::Pending).map(super::row).collect();
         // A chunk of nothing is told as well: it has cost as much, and the walk keeps its pace.
         let said = if rows.is_empty() { Said::Nothing } else { Said::Rtts(rows) };
-        Some(self.part(now, site, stream, &said))
+        Some(self.part(now, site, stream, &said, values))
     }
 
     /// What the table says of LDNS that somebody asked for.
@@ -209,7 +209,7 @@ impl Heard {
         let rows: Vec<RttRow> =
             known.filter(|known| known.reach != Reach::Pending).map(|known| super::row(&known)).collect();
         (stream.stage == Stage::Goes && !rows.is_empty())
-            .then(|| self.part(now, site, stream, &Said::Rtts(rows)))
+            .then(|| self.part(now, site, stream, &Said::Rtts(rows), values))
     }
 
     fn news(
@@ -248,13 +248,21 @@ impl Heard {
         (!rows.is_empty()).then_some(Said::Rtts(rows))
     }
 
-    fn part(&self, now: Timestamp, site: &SiteName, stream: &mut Stream, said: &Said) -> Part {
+    fn part(
+        &self,
+        now: Timestamp,
+        site: &SiteName,
+        stream: &mut Stream,
+        said: &Said,
+        values: &dyn Values,
+    ) -> Part {
         stream.word = false;
         let here = self.nodes.iter().filter(|(node, _)| node.site == *site);
         let last_word = here.map(|(_, said)| said.last_word).max();
         let age = last_word.map_or(Duration::MAX, |last_word| now.since(last_word));
         let rows = if let Said::Rtts(rows) = said { rows.len() as u64 } else { 0 };
-        Part { relayed: rows, ..Part::new(wire::relayed(site, age, said)) }
+        let column_age = values.column_age(site).unwrap_or(age);
+        Part { relayed: rows, ..Part::new(wire::relayed(site, age, column_age, said)) }
     }
 
     fn log(&mut self, site: &SiteName) -> &mut Log {

@@ -15,6 +15,8 @@ pub(crate) struct Relayed {
     pub(crate) site: SiteName,
     /// How long ago the relay last heard the site.
     pub(crate) word_age: Duration,
+    /// How long ago it last heard who tells the site's column.
+    pub(crate) column_age: Duration,
     pub(crate) said: Said,
 }
 
@@ -34,7 +36,7 @@ pub(crate) fn relay_request<'a>(sites: impl Iterator<Item = &'a SiteName>) -> Bo
 }
 
 /// The body that relays this.
-pub(crate) fn relayed(site: &SiteName, word_age: Duration, said: &Said) -> Body {
+pub(crate) fn relayed(site: &SiteName, word_age: Duration, column_age: Duration, said: &Said) -> Body {
     let what = match said {
         Said::Nothing => None,
         Said::Begin => Some(What::Begin(proto::RelayBegin {})),
@@ -45,7 +47,12 @@ pub(crate) fn relayed(site: &SiteName, word_age: Duration, said: &Said) -> Body 
             metrics: Some(site_metrics(services, *age)),
         })),
     };
-    Body::Relayed(proto::Relayed { site: site.as_str().to_owned(), word_age_ms: millis(word_age), what })
+    Body::Relayed(proto::Relayed {
+        site: site.as_str().to_owned(),
+        word_age_ms: millis(word_age),
+        what,
+        column_age_ms: Some(millis(column_age)),
+    })
 }
 
 /// The sites of a request; names that are none are left out and counted.
@@ -79,7 +86,9 @@ pub(super) fn read_relayed(relayed: proto::Relayed, doubts: &mut Doubts) -> Opti
             Said::Metrics { node, age: from_millis(metrics.age_ms), services }
         }
     };
-    Some(Relayed { site, word_age: from_millis(relayed.word_age_ms), said })
+    let word_age = from_millis(relayed.word_age_ms);
+    let column_age = relayed.column_age_ms.map_or(word_age, |ms| from_millis(ms).max(word_age));
+    Some(Relayed { site, word_age, column_age, said })
 }
 
 #[cfg(test)]
@@ -110,9 +119,25 @@ mod tests {
             Said::Metrics { node: "ber/2".parse().unwrap(), age, services: vec![up] },
         ] {
             let word_age = Duration::from_millis(1_200);
-            let read = decode(body(relayed(&site(), word_age, &said))).unwrap();
-            let expected = Relayed { site: site(), word_age, said };
+            let column_age = Duration::from_millis(7_000);
+            let read = decode(body(relayed(&site(), word_age, column_age, &said))).unwrap();
+            let expected = Relayed { site: site(), word_age, column_age, said };
             assert_eq!((read.word, read.doubts), (Some(Word::Relayed(expected)), Doubts::default()));
+        }
+    }
+
+    /// Nobody tells a column who is not of the site.
+    #[test]
+    fn a_column_is_never_younger_than_the_site_s_last_word() {
+        for (column_age_ms, expected) in [(None, 500), (Some(499), 500), (Some(501), 501)] {
+            let told = proto::Relayed {
+                site: "ber".to_owned(),
+                word_age_ms: 500,
+                column_age_ms,
+                ..Default::default()
+            };
+            let read = read_relayed(told, &mut Doubts::default()).unwrap();
+            assert_eq!(read.column_age, Duration::from_millis(expected));
         }
     }
 

@@ -206,7 +206,7 @@ fn any_body() -> impl Strategy<Value = Body> {
         proptest::collection::vec(site(), 0..5)
             .prop_map(|sites| Body::RelayRequest(proto::RelayRequest { sites })),
         (site(), any::<u32>(), what).prop_map(|(site, age, what)| {
-            Body::Relayed(proto::Relayed { site, word_age_ms: age % 20_000, what })
+            Body::Relayed(proto::Relayed { site, word_age_ms: age % 20_000, what, column_age_ms: Some(age) })
         }),
         Just(Body::SnapshotRequest(proto::SnapshotRequest {})),
         proptest::collection::vec(session, 0..4)

@@ -34,7 +34,12 @@ fn rows(micros: &[u32]) -> proto::RttRows {
 }
 
 fn relayed(rows: proto::RttRows) -> Body {
-    Body::Relayed(proto::Relayed { site: "ber".to_owned(), word_age_ms: 5, what: Some(What::Rtts(rows)) })
+    Body::Relayed(proto::Relayed {
+        site: "ber".to_owned(),
+        word_age_ms: 5,
+        what: Some(What::Rtts(rows)),
+        column_age_ms: None,
+    })
 }
 
 fn sessions(clients: u32) -> Body {

@@ -28,6 +28,8 @@ pub(crate) struct Scene {
     pub(crate) mep: Mep,
     pub(crate) conn: ConnId,
     pub(crate) seq: u64,
+    /// What fra/1 says it has received.
+    pub(crate) ack: u64,
 }
 
 impl Scene {
@@ -39,7 +41,7 @@ impl Scene {
     pub(crate) fn among(nodes: &[&str]) -> Self {
         let now = Timestamp::from_micros(5_000_000);
         let mep = Mep::new(now, node("par/1"), 7, settings(nodes), 1);
-        Scene { now, mep, conn: ConnId(1), seq: 0 }
+        Scene { now, mep, conn: ConnId(1), seq: 0, ack: 0 }
     }
 
     /// A scene in which the session stands and nothing is unsaid.
@@ -85,7 +87,7 @@ impl Scene {
 
     pub(crate) fn say(&mut self, body: Body) -> Vec<Output> {
         self.seq += 1;
-        let frame = proto::Frame { seq: self.seq, ack: 0, heard_ms: None, body: Some(body) };
+        let frame = proto::Frame { seq: self.seq, ack: self.ack, heard_ms: None, body: Some(body) };
         self.frame(frame.encode_to_vec())
     }
 

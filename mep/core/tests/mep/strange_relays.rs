@@ -30,7 +30,7 @@ fn links(sites: &[&str]) -> Body {
 }
 
 fn relayed(site: &str, word_age_ms: u32, what: Option<What>) -> Body {
-    Body::Relayed(proto::Relayed { site: site.to_owned(), word_age_ms, what })
+    Body::Relayed(proto::Relayed { site: site.to_owned(), word_age_ms, what, column_age_ms: None })
 }
 
 fn rows() -> Option<What> {
@@ -104,6 +104,23 @@ fn a_relays_word_is_marked_as_such() {
     );
 }
 
+/// A site of two nodes: the one that tells its column may be silent while the other is heard.
+#[test]
+fn a_column_is_as_old_as_the_last_word_of_who_tells_it() {
+    let mut scene = scene();
+    scene.say(links(&["ber"]));
+    let word =
+        |what| proto::Relayed { site: "ber".to_owned(), word_age_ms: 40, what, column_age_ms: Some(15_000) };
+    let outputs = said(scene.say(Body::Relayed(word(rows()))));
+    let [Output::RelayUp { .. }, Output::Rtts { word_age, .. }] = outputs.as_slice() else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!(*word_age, secs(15));
+    scene.wait(secs(1));
+    let outputs = said(scene.say(Body::Relayed(word(None))));
+    assert!(matches!(outputs.as_slice(), [Output::Rtts { .. }]), "the site is heard: {outputs:?}");
+}
+
 #[test]
 fn a_site_nobody_asked_for_is_not_relayed_and_counted() {
     let mut scene = scene();
@@ -163,7 +180,11 @@ fn words_under_way_when_the_request_was_taken_back_are_no_violation() {
     scene.say(links(&["par"]));
     assert_eq!(said(scene.say(relayed("ber", 40, rows()))), []);
     assert_eq!(scene.status().violations, 0);
-    scene.wait(secs(11));
+    // However long it takes: what the peer says has a number of the last word it has heard.
+    scene.wait(secs(60));
+    assert_eq!(said(scene.say(relayed("ber", 40, rows()))), []);
+    assert_eq!(scene.status().violations, 0);
+    scene.ack = scene.status().sent_seq;
     assert_eq!(said(scene.say(relayed("ber", 40, rows()))), []);
     assert_eq!(scene.status().violations, 1);
 }

@@ -211,10 +211,12 @@ fn an_unknown_word_of_a_relay_counts_for_its_age() {
         site: "ber".to_owned(),
         word_age_ms: 5,
         what: Some(What::Begin(proto::RelayBegin {})),
+        column_age_ms: None,
     });
     scene.say(begin);
     scene.seq += 1;
-    let word = Body::Relayed(proto::Relayed { site: "ber".to_owned(), word_age_ms: 30, what: None });
+    let word =
+        Body::Relayed(proto::Relayed { site: "ber".to_owned(), word_age_ms: 30, ..Default::default() });
     let outputs = said(scene.frame(newer(scene.seq, word)));
     let [Output::Rtts { rows, word_age, via: Some(_), .. }] = outputs.as_slice() else {
         panic!("{outputs:?}")
