@@ -53,7 +53,7 @@ impl Outbox {
             return false;
         }
         for row in rows {
-            let before = self.heard.note(site, row.ldns);
+            let before = self.heard.note(site, row);
             streams.iter_mut().for_each(|stream| stream.rtts.noted(before));
         }
         true

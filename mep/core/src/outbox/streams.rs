@@ -29,8 +29,15 @@ struct Node {
 
 /// The changes of a site's RTTs that not everybody who asked has been told.
 struct Log {
-    changes: ChangeLog<Ldns, ()>,
+    changes: ChangeLog<Ldns, Note>,
     due: u64,
+}
+
+/// Whether the site's last word about an LDNS was that its value no longer holds. Only then that is told on: this node may
+/// have no value for other reasons.
+#[derive(Clone, Copy)]
+struct Note {
+    withdrawn: bool,
 }
 
 /// What one peer is told of one site.
@@ -100,9 +107,10 @@ impl Heard {
         self.nodes.keys().any(|node| node.site == *site)
     }
 
-    /// Notes that the value of an LDNS changed. Returns the number the change before had.
-    pub(super) fn note(&mut self, site: &SiteName, ldns: Ldns) -> Option<u64> {
-        self.log(site).changes.note(ldns, |_| ())
+    /// Notes what a site said of an LDNS. Returns the number the word before had.
+    pub(super) fn note(&mut self, site: &SiteName, row: &RttRow) -> Option<u64> {
+        let withdrawn = row.reach == Reach::Pending;
+        self.log(site).changes.note(row.ldns, |_| Note { withdrawn })
     }
 
     /// Lets the changes noted so far be sent.
@@ -237,12 +245,14 @@ impl Heard {
         }
         let (mut upto, mut entries) = (log.due, 0);
         let mut rows = Vec::new();
-        for (number, ldns, ()) in log.changes.between(stream.rtts.at, log.due).take(CHUNK) {
+        for (number, ldns, note) in log.changes.between(stream.rtts.at, log.due).take(CHUNK) {
             entries += 1;
             if entries == CHUNK {
                 upto = number;
             }
-            rows.extend(values.column(site, ldns).map(|known: KnownLdns| super::row(&known)));
+            let known = values.column(site, ldns);
+            let told = known.filter(|known| note.withdrawn || known.reach != Reach::Pending);
+            rows.extend(told.map(|known: KnownLdns| super::row(&known)));
         }
         stream.rtts.read(upto, entries);
         (!rows.is_empty()).then_some(Said::Rtts(rows))

@@ -145,6 +145,8 @@ pub(crate) struct Host {
     pub(crate) table: Table,
     pub(crate) outputs: Vec<(Timestamp, Output)>,
     pub(crate) dials: Vec<Timestamp>,
+    /// It does not write what others tell, as of a node that does not speak for its site.
+    pub(crate) takes_no_rows: bool,
     /// Its clock is ahead of the net's by this much.
     started: Duration,
 }
@@ -230,6 +232,7 @@ impl Net {
             table: Table::default(),
             outputs: Vec::new(),
             dials: Vec::new(),
+            takes_no_rows: false,
             started: secs(1000 * n as u64),
         });
     }
@@ -534,7 +537,8 @@ impl Net {
                 }
             }
             Output::Rtts { site, rows, .. } => {
-                for row in rows.iter().filter(|row| host.table.entries.contains_key(&row.ldns)) {
+                let is_taken = |ldns| !host.takes_no_rows && host.table.entries.contains_key(ldns);
+                for row in rows.iter().filter(|row| is_taken(&row.ldns)) {
                     host.table.columns.insert((site.clone(), row.ldns), (row.reach, now.before(row.age)));
                 }
             }

@@ -367,3 +367,20 @@ fn a_node_that_starts_makes_its_sessions_before_it_asks_for_relays() {
     assert!(net.is_meshed());
     assert_eq!(relays(&net, 0, start), Vec::<String>::new());
 }
+
+/// What the relay lacks, for whatever reason, is not what the site has withdrawn.
+#[test]
+fn a_value_the_relay_does_not_have_is_not_withdrawn() {
+    let mut net = trio();
+    net.part(0, 2);
+    net.run_until(secs(11), |net| is_relayed(net, 0, 2));
+    net.run(secs(2));
+    net.hosts[1].takes_no_rows = true;
+    net.hosts[1].table.columns.clear();
+    net.measure(2, 1, known(90));
+    net.run(secs(7));
+    assert_eq!(net.column(0, 2, 1), Some(known(27)), "it is not news, and no withdrawal");
+    net.measure(2, 1, Reach::Pending);
+    net.run(secs(7));
+    assert_eq!(net.column(0, 2, 1), Some(Reach::Pending), "that is one");
+}
