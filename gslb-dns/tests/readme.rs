@@ -55,7 +55,7 @@ fn the_commands_of_the_readme_work_as_printed() {
     let admin = format!("127.0.0.1:{}", port + 2);
     let mut node = None;
     let commands = commands();
-    assert_eq!(commands.len(), 8, "{commands:?}");
+    assert_eq!(commands.len(), 9, "{commands:?}");
     for command in commands {
         let mut process = execute(&command, folder.path(), &admin);
         match command.as_slice() {
