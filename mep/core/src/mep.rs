@@ -26,7 +26,7 @@ const REFRESH_BATCH: Duration = Duration::from_secs(1);
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What the end of a connection is told whose session went on over a better one.
-pub(crate) const MOVED: &str = "the session goes on over QUIC";
+pub(crate) const MOVED: &str = "the session goes on over another connection";
 
 /// The smallest cap that is kept: a few chunks.
 const LEAST_CAP: usize = 4 * crate::wire::CHUNK;

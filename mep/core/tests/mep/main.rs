@@ -10,6 +10,7 @@ mod limits;
 mod links;
 mod liveness;
 mod net;
+mod order;
 mod refusals;
 mod relays;
 mod sessions;
