@@ -37,7 +37,7 @@ pub struct Link {
     pub peer: String,
     /// `connecting`, `up`, `suspect` or `down`; `null` if the node has not said.
     pub state: Option<String>,
-    /// How long ago this end last heard the other one.
+    /// How long ago this end had last heard the other one when it said so.
     pub word_age_ms: Option<u64>,
 }
 
@@ -72,7 +72,17 @@ pub enum LinkFault {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Said {
     state: PeerState,
+    /// How long ago the other one had been heard then.
     word_age: Option<Duration>,
+    /// How long ago it was said.
+    age: Duration,
+}
+
+impl Said {
+    /// How long ago the last word was that is known of.
+    fn since_word(&self) -> Option<Duration> {
+        Some(self.word_age?.saturating_add(self.age))
+    }
 }
 
 /// A row before it is written down; its links are in the order of the nodes, `None` for the node itself and where nothing
@@ -106,6 +116,7 @@ fn row<'a>(view: &View<'_>, nodes: &[&NodeId], node: &'a NodeId) -> Row<'a> {
         let said = |peer: &PeerStatus| Said {
             state: peer.state,
             word_age: peer.last_word.map(|then| view.age(then)),
+            age: Duration::ZERO,
         };
         let links = nodes.iter().map(|to| status(view, to).map(said)).collect();
         return Row { links, ..none(Some(Duration::ZERO), true) };
@@ -116,7 +127,7 @@ fn row<'a>(view: &View<'_>, nodes: &[&NodeId], node: &'a NodeId) -> Row<'a> {
     let age = view.age(at);
     let said = |to: &&NodeId| {
         let link = peer.links.iter().find(|link| link.peer == **to)?;
-        Some(Said { state: link.state, word_age: link.word_age.map(|then| then.saturating_add(age)) })
+        Some(Said { state: link.state, word_age: link.word_age, age })
     };
     let current = peer.state.has_session() && age <= view.config().mep.keepalive;
     Row { links: nodes.iter().map(said).collect(), ..none(Some(age), current) }
@@ -168,7 +179,7 @@ fn link(view: &View<'_>, ends: [(&NodeId, Option<Said>); 2]) -> Option<DegradedL
         (None, None) => None,
         (Some(a), Some(b)) if heard(a) && !heard(b) => Some(one_way(view, one, other)),
         (Some(a), Some(b)) if !heard(a) && heard(b) => Some(one_way(view, other, one)),
-        (Some(a), Some(b)) if !heard(a) => Some(match (a.word_age, b.word_age) {
+        (Some(a), Some(b)) if !heard(a) => Some(match (a.since_word(), b.since_word()) {
             // A whole cut ends both at the same moment.
             (Some(a), Some(b)) if a.saturating_sub(b) > late => one_way(view, other, one),
             (Some(a), Some(b)) if b.saturating_sub(a) > late => one_way(view, one, other),
