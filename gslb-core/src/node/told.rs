@@ -34,12 +34,12 @@ impl Told<'_> {
         self.config.sites.iter().position(|site| site.name == *name).and_then(SiteIndex::new)
     }
 
-    /// What another site told; a value that is too old to count here is none to be passed on.
+    /// What another site told. A value that is too old to count is not passed on, and does not take back what others have.
     fn told(&self, site: SiteIndex, ldns: Ldns) -> Option<KnownLdns> {
         let confirmed = self.sites.confirmed(site);
         let (known, cell) = self.entry(ldns, site, confirmed)?;
-        let reach = cell.current(self.now, self.config.mep.max_age, confirmed);
-        Some(KnownLdns { reach, ..known })
+        let counts = cell.current(self.now, self.config.mep.max_age, confirmed) == cell.reach();
+        counts.then_some(known)
     }
 }
 
