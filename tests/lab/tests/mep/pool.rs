@@ -192,9 +192,13 @@ fn kills(lab: &Lab, group: &mut Group<'_>, at_iad: &[IpAddr]) {
             let started = Instant::now();
             node.restart().expect("restarted");
             first_answers.push(first_answer(lab, started));
-            tables.push(eventually("the table is back from the peers", PATIENCE, || {
-                (whole_rows(node, &["fra", "sin"]) as u32 >= COUNT * 99 / 100).then(|| started.elapsed())
+            tables.push(eventually("the peers have told all they know", PATIENCE, || {
+                let peers = node.peers().ok()?;
+                let told = peers.iter().filter(|peer| !peer["snapshot_in_ms"].is_null()).count();
+                (told == SITES.len() - 1).then(|| started.elapsed())
             }));
+            let whole = whole_rows(node, &["fra", "sin"]) as u32;
+            assert!(whole >= COUNT * 99 / 100, "{whole} rows of {COUNT} have come back");
             // At different moments of whatever it does.
             thread::sleep(ms(u64::from(kill) * 37 % 400));
         }

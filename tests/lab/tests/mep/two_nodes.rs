@@ -118,7 +118,8 @@ fn shared_out() {
         two.len(),
         pairs(&group)
     );
-    let bound = KEEPALIVE + INTERVAL + seconds(1);
+    // A round may have been due just before, and the machine may be busy.
+    let bound = KEEPALIVE + INTERVAL * 2;
     assert!(taken.is_some_and(|taken| taken <= bound), "{bound:?}");
     assert!(ask("iad") == answers[2], "nothing changes for anybody");
 
