@@ -6,7 +6,7 @@ use mep_core::carrier::{CarrierEvent, Over};
 use mep_io::pki::Authority;
 use mep_io::{Carrier, Limits, PeerAddresses, Settings};
 use quinn::udp::{RecvMeta, Transmit};
-use quinn::{AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, TokioRuntime, UdpPoller};
+use quinn::{AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, TokioRuntime, TransportConfig, UdpPoller};
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,6 +17,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::time::timeout;
+
+/// Longer than a test, so that nobody loses his place for being late.
+const LONG: Duration = Duration::from_secs(600);
 
 /// A node that knows where `fra/1` listens.
 fn node(ca: &Authority, over: Over) -> Node {
@@ -29,7 +32,7 @@ fn patient(ca: &Authority, over: Over, handshake: Duration) -> Node {
     let settings = Settings {
         listen: loopback(),
         identity: own.clone(),
-        limits: Limits { handshake, ..Limits::default() },
+        limits: Limits { handshake, idle: LONG, ..Limits::default() },
     };
     let peer = PeerAddresses { node: id("fra/1"), address: [127, 0, 0, 9].into(), allowed: Vec::new() };
     Node::run(over, own, Carrier::bind(settings).unwrap().with_peers(&[peer]), 4096)
@@ -83,8 +86,11 @@ async fn a_thousand_tcp_connections_that_say_nothing_do_not_keep_a_peer_out() {
 async fn a_thousand_quic_handshakes_that_are_never_finished_do_not_keep_a_peer_out() {
     descriptors();
     let ca = authority();
-    let (mut node, mut peer) = (patient(&ca, Over::Quic, PATIENCE), peer(&ca, Over::Quic));
-    let config = stranger::client(ca.certificate(), None, stranger::alpn(Over::Quic));
+    let (mut node, mut peer) = (patient(&ca, Over::Quic, LONG), peer(&ca, Over::Quic));
+    let mut config = stranger::client(ca.certificate(), None, stranger::alpn(Over::Quic));
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(None);
+    config.transport_config(Arc::new(transport));
     let mut strangers = Vec::new();
     for number in 0..1000 {
         let socket = std::net::UdpSocket::bind(source(number)).unwrap();
