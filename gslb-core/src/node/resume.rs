@@ -23,6 +23,11 @@ impl Node {
                 self.shared.rtts.remove(ldns);
             }
         }
+        // The column must have its entries.
+        self.settle(now);
+        // Until the neighbours are heard again all LDNS are this node's; what they told ages from their last words on.
+        let told = published.sites.get(self.config.this_site().get()).and_then(|view| view.confirmed);
+        self.own.shared_out(told, |ldns| self.neighbours.is_ours(ldns), &self.shared.rtts);
     }
 
     /// Gives a row an entry of the prober, without which nothing would measure it or take it away. A row says which prefix

@@ -159,11 +159,16 @@ impl Net {
 
     /// Starts a process; nothing of one before is left.
     pub(crate) fn start(&mut self, host: usize) {
+        let shared = Arc::new(Shared::new(&self.hosts[host].config, 1, self.now));
+        self.start_over(host, shared);
+    }
+
+    /// Starts a node task over what is shared with readers.
+    fn start_over(&mut self, host: usize, shared: Arc<Shared>) {
         self.next += 1;
         let birth =
             Birth { seed: self.next, boot: 1000 + self.next, local: Vec::new(), coalesce: Duration::ZERO };
         let config = self.hosts[host].config.clone();
-        let shared = Arc::new(Shared::new(&config, 1, self.now));
         let node = Node::new(config, shared.clone(), &birth, self.now);
         let place = &mut self.hosts[host];
         place.shared = shared;
@@ -190,6 +195,14 @@ impl Net {
         self.kill(node);
         let host = self.place(node);
         self.start(host);
+    }
+
+    /// The task of a node fails, and is replaced by another over what it shared with the DNS threads.
+    pub(crate) fn task_fails(&mut self, node: &str) {
+        self.kill(node);
+        let host = self.place(node);
+        let shared = self.hosts[host].shared.clone();
+        self.start_over(host, shared);
     }
 
     /// Nothing passes between two nodes any longer, either way.

@@ -219,3 +219,21 @@ fn all_nodes_of_the_group_judge_a_service_alike() {
     net.run(secs(20));
     assert_eq!(states(&net), [ServiceState::Up; 3]);
 }
+
+/// Faults I-57: DNS goes on answering from what is there, and the new task takes nothing back.
+#[test]
+fn a_node_task_that_fails_loses_no_value_of_its_neighbours() {
+    let mut net = group(60);
+    // Long enough for what was told at first to be old by itself.
+    net.run(secs(200));
+    net.watch_answers(all(60));
+    net.task_fails("fra/2");
+    for second in 1..=90 {
+        net.run(secs(1));
+        for ldns in all(60) {
+            assert_eq!(net.reaches("fra", ldns), [ms(20); 3], "{ldns} after {second} s");
+            assert_eq!(net.reaches("iad", ldns), [ms(80); 3], "{ldns} after {second} s");
+        }
+    }
+    assert_eq!(net.changes(), [] as [String; 0]);
+}
