@@ -241,7 +241,8 @@ mod tests {
     fn the_seeds_reach_the_column_of_a_relayed_site() {
         let all = seeds();
         let [begin, sightings, _, _, _, end, _, links, relay, rows, ..] = &all[..] else { panic!("too few") };
-        let wait = step(WAIT, &[0; 20]);
+        // A node that has just started asks nobody for two seconds.
+        let wait = step(WAIT, &[0; 2_100]);
         let input = [begin, sightings, end, links, &wait, relay, rows].map(|step| &step[..]).concat();
         let (shared, peer) = published(&input);
         assert_eq!((peer.violations, peer.unknown, peer.relayed_rows_in), (0, 0, 2), "{peer:?}");
