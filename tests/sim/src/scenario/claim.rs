@@ -77,9 +77,9 @@ pub(super) fn read(reader: &Reader<'_>, words: &mut Words<'_>) -> Result<Claim, 
         "kind" => {
             Ok(Claim::Kind(reader.who(words)?, words.address()?, words.one_of("a kind of probe", &KINDS)?))
         }
-        "peer" => Ok(Claim::Peer(reader.site(words)?, reader.site(words)?, peer_state(words)?)),
+        "peer" => Ok(Claim::Peer(reader.node(words)?, reader.node(words)?, peer_state(words)?)),
         "peers" => {
-            let (a, b, state) = (reader.site(words)?, reader.site(words)?, peer_state(words)?);
+            let (a, b, state) = (reader.node(words)?, reader.node(words)?, peer_state(words)?);
             Ok(Claim::All(vec![Claim::Peer(a, b, state), Claim::Peer(b, a, state)]))
         }
         "state" => {
@@ -87,13 +87,13 @@ pub(super) fn read(reader: &Reader<'_>, words: &mut Words<'_>) -> Result<Claim, 
             Ok(Claim::State(who, service, words.one_of("a state", &SERVICE_STATES)?))
         }
         "mismatch" => {
-            let (a, b) = (reader.site(words)?, reader.site(words)?);
+            let (a, b) = (reader.node(words)?, reader.node(words)?);
             Ok(Claim::Mismatch(a, b, words.word("the name of a setting")?.to_owned()))
         }
-        "rows" => count(Counted::Rows(reader.site(words)?), words),
-        "advertised" => count(Counted::Advertised(reader.site(words)?), words),
+        "rows" => count(Counted::Rows(reader.node(words)?), words),
+        "advertised" => count(Counted::Advertised(reader.node(words)?), words),
         "probes" => count(Counted::Probes(words.address()?), words),
-        "downs" => count(Counted::Downs(reader.site(words)?, reader.site(words)?), words),
+        "downs" => count(Counted::Downs(reader.node(words)?, reader.node(words)?), words),
         _ => {
             words.expect("equal")?;
             Ok(Claim::TablesEqual)

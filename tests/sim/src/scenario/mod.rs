@@ -14,14 +14,17 @@
 //! | statement | what it does |
 //! | --- | --- |
 //! | `sites NAME...` | first of all; each site has a node and a service `web-NAME` |
+//! | `nodes SITE N` | so many nodes at a site: SITE/1, SITE/2 ... |
 //! | `service NAME at SITE` | one more service |
-//! | `set TABLE.KEY VALUE [at SITE]` | a setting; tables are group, dns, mep, probe, ldns, monitor, vserver, domain |
+//! | `set TABLE.KEY VALUE [at SITE]` | a setting; tables are group, dns, mep, probe, ldns, monitor, vserver, domain; site, node and service for all of them |
 //! | `ldns ADDRESS SITE TIME...` | puts a resolver there, or moves one |
 //! | `manner ADDRESS KIND HOW` | ping, dns-udp, dns-tcp or all; answers, refuses, prohibited, silent |
-//! | `start`, `kill`, `restart`, `stop`, `resume`, `stick`, `mute`, `unmute` `WHO` | a node, or `all` (see `World`) |
+//! | `start`, `kill`, `restart`, `stop`, `resume`, `stick`, `mute`, `unmute` `WHO` | a node, those of a site, or `all` (see `World`) |
 //! | `freeze WHO [for TIME]`, `jump WHO by TIME` | SIGSTOP; a clock that jumps |
 //! | `cut A B`, `cut A -> B`, `heal A B`, `heal all` | the metric exchange, both ways or one way |
+//! | `isolate WHO`, `wave A B up TIME down TIME for TIME` | cut off from all others; cut and healed in turns |
 //! | `up SERVICE`, `down SERVICE` | how the service really is |
+//! | `hide SERVICE from SITE`, `show ...` | whether checks from there reach it |
 //! | `query WHO from ADDRESS -> ANSWER` | a service, several joined by `\|` (one of them), an address, `answer`, `nothing` (NODATA), `silence` |
 //! | `rotate WHO from ADDRESS over SERVICE...` | as many queries as services, twice: each gets its two |
 //! | `every TIME for TIME query ...` | again and again; time passes |
@@ -99,11 +102,14 @@ pub(crate) enum Deed {
 pub(crate) enum Action {
     Process(Vec<HostIndex>, Deed),
     Cut(HostIndex, HostIndex, Ways),
+    Isolate(Vec<HostIndex>),
+    Wave(HostIndex, HostIndex, (Duration, Duration), Duration),
     Heal(HostIndex, HostIndex),
     HealAll,
     Resolver(IpAddr, Vec<(usize, Duration)>),
     Manner(IpAddr, Vec<ProbeKind>, Manner),
     Service(usize, bool),
+    Reach(usize, usize, bool),
     Query(Query),
     Every(Duration, Duration, Query),
     Rotate(Vec<HostIndex>, IpAddr, Vec<usize>),

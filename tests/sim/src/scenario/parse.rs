@@ -50,10 +50,11 @@ fn statement(
         return sites(scenario, words);
     }
     match words.peek() {
-        Some(word @ ("sites" | "service" | "set")) if !scenario.steps.is_empty() => {
+        Some(word @ ("sites" | "nodes" | "service" | "set")) if !scenario.steps.is_empty() => {
             Err(words.here(format!("'{word}' belongs before the first step")))
         }
         Some("sites") => Err(words.here("'sites' stands there already".to_owned())),
+        Some("nodes") => nodes(scenario, words),
         Some("service") => service(scenario, words),
         Some("set") => set(scenario, words),
         _ => {
@@ -79,6 +80,14 @@ fn sites(scenario: &mut Scenario, words: &mut Words<'_>) -> Result<(), ParseErro
     }
     scenario.group = Group::new(&names);
     scenario.services = names.iter().map(|name| format!("web-{name}")).collect();
+    Ok(())
+}
+
+fn nodes(scenario: &mut Scenario, words: &mut Words<'_>) -> Result<(), ParseError> {
+    words.expect("nodes")?;
+    let site = Reader { scenario }.site_name(words)?;
+    let count = words.number()?;
+    scenario.group = scenario.group.clone().with_nodes(site, usize::try_from(count).unwrap_or(1));
     Ok(())
 }
 
@@ -110,7 +119,7 @@ fn set(scenario: &mut Scenario, words: &mut Words<'_>) -> Result<(), ParseError>
         true => group.with_at(Reader { scenario }.site_name(words)?, setting, value),
         false => group.with(setting, value),
     };
-    let complaints = (0..scenario.group.sites().len()).find_map(|site| scenario.group.config(site).err());
+    let complaints = (0..scenario.group.nodes().count()).find_map(|node| scenario.group.config(node).err());
     scenario.wrong = complaints.map(|errors| {
         let first = scenario.wrong.take().unwrap_or(error);
         ParseError { message: errors.to_string(), ..first }
@@ -161,15 +170,30 @@ impl Reader<'_> {
                 Ok(Action::Process(who, Deed::Jump(words.time()?)))
             }
             "cut" => {
-                let a = self.site(words)?;
+                let a = self.node(words)?;
                 let ways = if words.takes("->") { Ways::One } else { Ways::Both };
-                Ok(Action::Cut(a, self.site(words)?, ways))
+                Ok(Action::Cut(a, self.node(words)?, ways))
+            }
+            "isolate" => Ok(Action::Isolate(self.who(words)?)),
+            "wave" => {
+                let (a, b) = (self.node(words)?, self.node(words)?);
+                words.expect("up")?;
+                let up = words.time()?;
+                words.expect("down")?;
+                let down = words.time()?;
+                words.expect("for")?;
+                Ok(Action::Wave(a, b, (up, down), words.time()?))
             }
             "heal" if words.takes("all") => Ok(Action::HealAll),
-            "heal" => Ok(Action::Heal(self.site(words)?, self.site(words)?)),
+            "heal" => Ok(Action::Heal(self.node(words)?, self.node(words)?)),
             "ldns" => Ok(Action::Resolver(words.address()?, self.pairs(words, |words| words.time())?)),
             "manner" => self.manner(words),
             "up" | "down" => Ok(Action::Service(self.service(words)?, verb == "up")),
+            "hide" | "show" => {
+                let service = self.service(words)?;
+                words.expect("from")?;
+                Ok(Action::Reach(self.site(words)?, service, verb == "show"))
+            }
             "query" => Ok(Action::Query(self.query(words)?)),
             "every" => self.every(words),
             "rotate" => self.rotate(words),
@@ -177,7 +201,7 @@ impl Reader<'_> {
             "expect" => self.expect(words),
             _ => Err(words.before(format!(
                 "no verb is called '{verb}'; there are start, kill, restart, stop, freeze, resume, stick, mute, unmute, jump, \
-                 cut, heal, ldns, manner, up, down, query, every, rotate, mark, expect"
+                 cut, isolate, wave, heal, ldns, manner, up, down, hide, show, query, every, rotate, mark, expect"
             ))),
         }
     }
@@ -254,16 +278,34 @@ impl Reader<'_> {
         Ok(pairs)
     }
 
-    /// A site, or all of them.
+    /// A node, the nodes of a site, or all of them.
     pub(super) fn who(&self, words: &mut Words<'_>) -> Result<Vec<HostIndex>, ParseError> {
+        let group = &self.scenario.group;
+        let nodes: Vec<(String, HostIndex)> = group.nodes().zip(0..).collect();
         if words.takes("all") {
-            return Ok((0..self.scenario.group.sites().len()).collect());
+            return Ok(nodes.into_iter().map(|(_, n)| n).collect());
         }
-        Ok(vec![self.site(words)?])
+        if let Some((_, node)) = nodes.iter().find(|(name, _)| Some(name.as_str()) == words.peek()) {
+            words.word("a node")?;
+            return Ok(vec![*node]);
+        }
+        let name = self.site_name(words)?;
+        let of_the_site = |node: &str| node.split('/').next() == Some(name);
+        Ok(nodes.iter().filter(|(node, _)| of_the_site(node)).map(|(_, n)| *n).collect())
     }
 
-    pub(super) fn site(&self, words: &mut Words<'_>) -> Result<HostIndex, ParseError> {
-        let sites: Vec<(&str, HostIndex)> = self.scenario.group.sites().zip(0..).collect();
+    /// A node, by its name, or that of its site if it is the only one there.
+    pub(super) fn node(&self, words: &mut Words<'_>) -> Result<HostIndex, ParseError> {
+        let several = words.here("the site has several nodes: SITE/NODE".to_owned());
+        match self.who(words)?.as_slice() {
+            [node] => Ok(*node),
+            _ => Err(several),
+        }
+    }
+
+    /// A site, by its place.
+    fn site(&self, words: &mut Words<'_>) -> Result<usize, ParseError> {
+        let sites: Vec<(&str, usize)> = self.scenario.group.sites().zip(0..).collect();
         words.one_of("a site", &sites)
     }
 

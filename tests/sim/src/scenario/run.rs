@@ -72,6 +72,14 @@ impl Player {
             Action::Process(who, deed) => who.iter().for_each(|n| self.process(*n, *deed)),
             Action::Cut(a, b, Ways::Both) => self.world.cut(*a, *b),
             Action::Cut(a, b, Ways::One) => self.world.cut_one_way(*a, *b),
+            Action::Isolate(who) => {
+                let others = (0..self.world.hosts().len()).filter(|n| !who.contains(n));
+                others
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|b| who.iter().for_each(|a| self.world.cut(*a, b)));
+            }
+            Action::Wave(a, b, spans, span) => self.world.wave(*a, *b, *spans, *span),
             Action::Heal(a, b) => self.world.heal(*a, *b),
             Action::HealAll => self.world.heal_all(),
             Action::Resolver(ldns, ways) => self.resolver(*ldns, ways),
@@ -81,6 +89,7 @@ impl Player {
                 }
             }
             Action::Service(service, is_up) => self.world.set_service(*service, *is_up),
+            Action::Reach(site, service, is_reached) => self.world.reach(*site, *service, *is_reached),
             Action::Query(query) => return self.query(query),
             Action::Every(pause, span, query) => return self.every(*pause, *span, query),
             Action::Rotate(whom, ldns, services) => return self.rotate(whom, *ldns, services),

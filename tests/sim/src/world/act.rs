@@ -245,10 +245,10 @@ impl World {
         }
     }
 
-    /// Whether checks from a site reach a service of another one.
+    /// Whether checks from a site reach a service.
     pub fn reach(&mut self, site: usize, service: usize, is_reached: bool) {
         let services = self.hosts.first().map(|h| h.config().services.as_slice()).unwrap_or_default();
-        let Some(service) = services.get(service).filter(|s| s.site.get() != site) else { return };
+        let Some(service) = services.get(service) else { return };
         match is_reached {
             true => self.internet.unreached.remove(&(site, service.address)),
             false => self.internet.unreached.insert((site, service.address)),
