@@ -204,8 +204,13 @@ impl Mep {
         self.outputs.push_back(output);
     }
 
-    /// The relay does not hear the site any longer: its links are known to say so, too, until it tells them anew.
+    /// The relay does not hear the site any longer: its links are known to say so, too, until it tells them anew. It has
+    /// forgotten the request, so that another one is to be told even if it asks for the same.
     fn relay_ended(&mut self, now: Timestamp, place: usize, site: &SiteName) {
+        if let Some(session) = self.peers[place].session.as_mut() {
+            session.requested.remove(site);
+            session.released.insert(site.clone());
+        }
         let links = self.peers[place].status.links.iter_mut();
         for link in links.filter(|link| link.peer.site == *site && link.state.has_session()) {
             link.state = crate::PeerState::Down;

@@ -86,9 +86,16 @@ impl Scene {
     }
 
     pub(crate) fn say(&mut self, body: Body) -> Vec<Output> {
+        self.take(body);
+        self.turn()
+    }
+
+    /// Takes a frame before the machine works.
+    pub(crate) fn take(&mut self, body: Body) {
         self.seq += 1;
         let frame = proto::Frame { seq: self.seq, ack: self.ack, heard_ms: None, body: Some(body) };
-        self.frame(frame.encode_to_vec())
+        let frame = Bytes::from(frame.encode_to_vec());
+        self.mep.handle_carrier(self.now, CarrierEvent::Received { conn: self.conn, frame });
     }
 
     pub(crate) fn frame(&mut self, frame: Vec<u8>) -> Vec<Output> {

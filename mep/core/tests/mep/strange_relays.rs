@@ -172,6 +172,21 @@ fn a_peer_that_relays_what_nobody_wants_is_left_alone() {
     assert_eq!(scene.status().reason, "closed for breaking the protocol: more than 1000 violations");
 }
 
+/// The relay lost the site and has it again, as when it was restarted, and both words come at once.
+#[test]
+fn a_relay_that_ends_and_hears_the_site_again_is_asked_anew() {
+    let mut scene = scene();
+    scene.say(links(&["ber"]));
+    scene.say(relayed("ber", 40, rows()));
+    scene.take(relayed("ber", 0, Some(What::End(proto::RelayEnd {}))));
+    scene.take(links(&["ber"]));
+    let outputs = scene.turn();
+    assert_eq!(requests(&outputs), [["ber"]]);
+    assert!(matches!(said(outputs).as_slice(), [Output::RelayDown { .. }]));
+    let outputs = said(scene.say(relayed("ber", 5, Some(What::Begin(proto::RelayBegin {})))));
+    assert!(matches!(outputs.as_slice(), [Output::RelayUp { .. }, Output::Rtts { .. }]), "{outputs:?}");
+}
+
 #[test]
 fn words_under_way_when_the_request_was_taken_back_are_no_violation() {
     let mut scene = scene();
