@@ -32,7 +32,7 @@ fn lab(name: &str) -> Lab {
     let plan =
         SITES.iter().fold(Topology::new(name), |plan, site| plan.site(site)).pool("pool").host("mallory");
     let plan = SITES.iter().fold(plan, |plan, site| plan.link(site, "pool", spread(ms(2), ms(60))));
-    let plan = plan.link("fra", "iad", ms(42)).link("fra", "sin", ms(80)).link("iad", "sin", ms(110));
+    let plan = plan.link("fra", "iad", ms(10)).link("fra", "sin", ms(15)).link("iad", "sin", ms(20));
     plan.link("mallory", "iad", ms(1)).up().expect("up")
 }
 
