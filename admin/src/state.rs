@@ -33,6 +33,8 @@ pub struct State {
 /// What the shared state does not hold: how this process was started. All of it is for people; nothing depends on it.
 #[derive(Clone, Debug, Default)]
 pub struct Info {
+    /// When it was, by the clock of [`State::new`].
+    pub started: Timestamp,
     /// Where DNS is answered, with the ports the system chose.
     pub dns: Vec<SocketAddr>,
     /// Where DNS over TLS is answered.

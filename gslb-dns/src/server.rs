@@ -7,6 +7,7 @@ use crate::node_task::{self, Channels};
 use crate::tasks::Tasks;
 use config::Config;
 use gslb_core::{Birth, Node, Shared};
+use gslb_types::Timestamp;
 use mep_io::{BindError, Carrier, Identity};
 use probes_io::{ProbeIo, StartError as ProbeError};
 use std::io;
@@ -63,8 +64,9 @@ impl Server {
     /// Starts a node: everything is bound before anything is answered. Must be called within a runtime.
     pub(crate) async fn start(config: Arc<Config>, identity: Arc<Identity>) -> Result<Self, StartError> {
         let clock = Clock::start();
+        let started = clock.now();
         let stop = CancellationToken::new();
-        let shared = Arc::new(Shared::new(&config, rand::random(), clock.now()));
+        let shared = Arc::new(Shared::new(&config, rand::random(), started));
 
         let listeners = Listeners::bind(&config.dns)?;
         let carrier = Carrier::bind(mep_io::Settings {
@@ -101,7 +103,7 @@ impl Server {
         if let Some((_, listener)) = admin {
             let known = identity.clone();
             let state = admin::State::new(shared.clone(), move || clock.now())
-                .with_info(server.info(&config))
+                .with_info(server.info(&config, started))
                 .with_identity(move || identity::told(&known));
             server.tasks.spawn("the admin API", admin::serve(listener, state, stop.clone()));
         }
@@ -129,8 +131,9 @@ impl Server {
     }
 
     /// What the admin API tells of this process.
-    fn info(&self, config: &Config) -> admin::Info {
+    fn info(&self, config: &Config, started: Timestamp) -> admin::Info {
         admin::Info {
+            started,
             dns: self.dns.clone(),
             dns_tls: config.dns.tls.as_ref().map(|tls| tls.listen.clone()).unwrap_or_default(),
             mep: Some(self.mep),

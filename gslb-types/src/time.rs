@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
-/// A point in time, in microseconds since the node started.
+/// A point in time, in microseconds since some moment before the node started.
 ///
 /// `std::time::Instant` cannot be built in a test, so the pure crates count for themselves. It is monotonic: the wall
 /// clock may jump without moving it.
@@ -14,22 +14,22 @@ use std::time::Duration;
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The moment the node started.
+    /// Before everything else.
     pub const ZERO: Timestamp = Timestamp(0);
     /// Later than everything else.
     pub const MAX: Timestamp = Timestamp(u64::MAX);
 
-    /// The point `micros` microseconds after the start.
+    /// The point `micros` microseconds after [`Timestamp::ZERO`].
     pub const fn from_micros(micros: u64) -> Self {
         Timestamp(micros)
     }
 
-    /// Microseconds since the start.
+    /// Microseconds since [`Timestamp::ZERO`].
     pub const fn as_micros(self) -> u64 {
         self.0
     }
 
-    /// Whole seconds since the start.
+    /// Whole seconds since [`Timestamp::ZERO`].
     pub const fn as_secs(self) -> u64 {
         self.0 / 1_000_000
     }
@@ -39,7 +39,7 @@ impl Timestamp {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 
-    /// The point `age` before this one; the start if that lies before it.
+    /// The point `age` before this one; [`Timestamp::ZERO`] if that lies before it, so a clock begins well after it.
     pub fn before(self, age: Duration) -> Timestamp {
         Timestamp(self.0.saturating_sub(micros(age)))
     }

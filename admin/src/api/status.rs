@@ -93,7 +93,7 @@ pub(crate) fn status(view: &View<'_>) -> Status {
         site: view.site(config.this_site()),
         group: config.group.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        uptime_ms: view.age_ms(gslb_types::Timestamp::ZERO),
+        uptime_ms: view.age_ms(view.info.started),
         ready: ready.ready,
         generation: published.generation,
         published_age_ms: ready.published_age_ms,

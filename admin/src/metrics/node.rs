@@ -32,7 +32,7 @@ fn process(sheet: &mut Sheet, view: &View<'_>) {
     ];
     sheet.gauges("gslb_node_info", "This node; always 1", [(labels, 1.0)]);
     let plain = |seconds| [(Labels::new(), seconds)];
-    let uptime = view.age(gslb_types::Timestamp::ZERO).as_secs_f64();
+    let uptime = view.age(view.info.started).as_secs_f64();
     sheet.seconds("gslb_uptime", "Time since this node started", plain(uptime));
     let ready = if api::ready(view).ready { 1.0 } else { 0.0 };
     sheet.gauge("gslb_ready", "Whether the node task publishes (1) or is stuck (0)", ready);

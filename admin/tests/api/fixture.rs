@@ -82,6 +82,7 @@ impl Fixture {
     pub(crate) fn state(&self) -> State {
         let clock = self.clock.clone();
         let info = Info {
+            started: Timestamp::ZERO,
             dns: vec!["127.0.0.1:5301".parse().unwrap(), "[::1]:5301".parse().unwrap()],
             dns_tls: vec!["127.0.0.1:8531".parse().unwrap()],
             mep: Some("198.18.1.1:4353".parse().unwrap()),
