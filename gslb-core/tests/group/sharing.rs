@@ -237,3 +237,54 @@ fn a_node_task_that_fails_loses_no_value_of_its_neighbours() {
     }
     assert_eq!(net.changes(), [] as [String; 0]);
 }
+
+/// Two nodes that hear everybody but each other both measure everything; whoever listens to both is not moved to and fro.
+#[test]
+fn elsewhere_one_node_of_a_divided_site_speaks_and_its_shares_agree_again_once_it_is_whole() {
+    let mut net = group(40);
+    net.rtt("fra/2", 30);
+    net.run(secs(30));
+    net.cut("fra/1", "fra/2");
+    net.run(secs(40));
+    for ldns in all(40) {
+        assert_eq!(
+            (net.reach("fra/1", "fra", ldns), net.reach("fra/2", "fra", ldns)),
+            (ms(20), ms(30)),
+            "{ldns}"
+        );
+        assert_eq!(net.reach("iad/1", "fra", ldns), ms(20), "{ldns}: fra/1 speaks");
+    }
+    net.heal("fra/1", "fra/2");
+    net.run(secs(40));
+    let since = net.now;
+    net.run(secs(15));
+    let second = net.probed("fra/2", since);
+    for ldns in all(40) {
+        let owner = if second.contains_key(&ldns) { ms(30) } else { ms(20) };
+        assert_eq!(net.reaches("fra", ldns), [owner; 3], "{ldns}");
+    }
+}
+
+/// What the site has measured is not measured anew before it counts: the budget of newcomers would take longer than values live.
+#[test]
+fn a_restarted_node_goes_on_from_what_its_neighbour_knows() {
+    let mut net = Net::of(&NODES, "[probe]\nper_second = 20\nnew_per_second = 1\n");
+    for (node, millis) in [("fra/1", 20), ("fra/2", 20), ("iad/1", 80)] {
+        net.rtt(node, millis);
+    }
+    net.run(secs(5));
+    for ldns in all(100) {
+        net.ask("iad/1", ldns);
+        net.run(secs(1));
+    }
+    net.run(secs(20));
+    net.restart("fra/1");
+    for second in 1..=120 {
+        net.run(secs(1));
+        for ldns in all(100) {
+            for node in ["fra/2", "iad/1"] {
+                assert_eq!(net.reach(node, "fra", ldns), ms(20), "{node} {ldns} after {second} s");
+            }
+        }
+    }
+}
