@@ -166,8 +166,10 @@ async fn a_connection_ends_before_a_certificate_it_was_made_with(over: Over) {
 
 async fn before_that_the_end_with_a_new_certificate_is_told_to_make_a_new_one(over: Over) {
     let ca = authority();
-    let limits = Limits { path_rtt: Duration::from_millis(100), ..Limits::default() };
-    let short = ca.issue_for(&id("ams/1"), Validity { from: now() - 60, until: now() + 8 }).unwrap();
+    let limits =
+        Limits { path_rtt: Duration::from_millis(100), idle: Duration::from_secs(120), ..Limits::default() };
+    // Three to six seconds are left when it is due: enough for a busy machine.
+    let short = ca.issue_for(&id("ams/1"), Validity { from: now() - 60, until: now() + 24 }).unwrap();
     let start = |me: &str, pem: &Pem| Node::start_with(over, identity(pem, me), limits, 256);
     let a = start("fra/1", &ca.issue(&id("fra/1")).unwrap());
     let Pair { mut a, mut b, at_a, at_b } = join(a, start("ams/1", &short)).await;
