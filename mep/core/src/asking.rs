@@ -207,10 +207,13 @@ impl Mep {
     /// The relay does not hear the site any longer: its links are known to say so, too, until it tells them anew. It has
     /// forgotten the request, so that another one is to be told even if it asks for the same.
     fn relay_ended(&mut self, now: Timestamp, place: usize, site: &SiteName) {
-        if let Some(session) = self.peers[place].session.as_mut() {
-            session.requested.remove(site);
-            session.released.insert(site.clone());
+        let Some(session) = self.peers[place].session.as_mut() else { return };
+        if !session.request_read {
+            // That is the end of what was asked for before; the peer has not read yet that it is asked anew.
+            return;
         }
+        session.requested.remove(site);
+        session.released.insert(site.clone());
         let links = self.peers[place].status.links.iter_mut();
         for link in links.filter(|link| link.peer.site == *site && link.state.has_session()) {
             link.state = crate::PeerState::Down;

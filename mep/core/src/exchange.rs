@@ -326,7 +326,8 @@ impl Mep {
 impl Session {
     /// The peer has read so far: it does not relay any longer what the last request took back.
     fn acknowledged(&mut self, ack: u64) {
-        if !self.request_due && ack >= self.request_number {
+        self.request_read = !self.request_due && ack >= self.request_number;
+        if self.request_read {
             self.released.clear();
         }
     }

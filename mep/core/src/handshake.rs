@@ -193,6 +193,7 @@ impl Mep {
             snapshot_wanted: false,
             released: BTreeSet::new(),
             request_number: 0,
+            request_read: false,
             values_in: 0,
             implausible: 0,
         };

@@ -97,8 +97,9 @@ pub(crate) struct Session {
     pub(crate) snapshot_wanted: bool,
     /// Sites it was asked for before it acknowledges the request that takes them back: words about them are under way.
     pub(crate) released: BTreeSet<SiteName>,
-    /// The number of the frame with the last request.
+    /// The number of the frame with the last request, and whether the peer had read it when it sent its last frame.
     pub(crate) request_number: u64,
+    pub(crate) request_read: bool,
     /// Values it told, and those of them that nobody can have.
     pub(crate) values_in: u64,
     pub(crate) implausible: u64,

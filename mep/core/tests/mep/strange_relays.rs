@@ -177,6 +177,7 @@ fn a_peer_that_relays_what_nobody_wants_is_left_alone() {
 fn a_relay_that_ends_and_hears_the_site_again_is_asked_anew() {
     let mut scene = scene();
     scene.say(links(&["ber"]));
+    scene.ack = scene.status().sent_seq;
     scene.say(relayed("ber", 40, rows()));
     scene.take(relayed("ber", 0, Some(What::End(proto::RelayEnd {}))));
     scene.take(links(&["ber"]));
@@ -185,6 +186,22 @@ fn a_relay_that_ends_and_hears_the_site_again_is_asked_anew() {
     assert!(matches!(said(outputs).as_slice(), [Output::RelayDown { .. }]));
     let outputs = said(scene.say(relayed("ber", 5, Some(What::Begin(proto::RelayBegin {})))));
     assert!(matches!(outputs.as_slice(), [Output::RelayUp { .. }, Output::Rtts { .. }]), "{outputs:?}");
+}
+
+/// It ended what was asked for first, before it has read that it is asked anew.
+#[test]
+fn the_end_of_an_earlier_request_does_not_end_a_later_one() {
+    let mut scene = scene();
+    scene.say(links(&["ber"]));
+    scene.ack = scene.status().sent_seq;
+    scene.say(relayed("ber", 40, rows()));
+    assert_eq!(requests(&scene.say(links(&["par"]))), [Vec::<String>::new()]);
+    assert_eq!(requests(&scene.say(links(&["ber"]))), [["ber"]]);
+    assert_eq!(said(scene.say(relayed("ber", 0, Some(What::End(proto::RelayEnd {}))))), []);
+    scene.ack = scene.status().sent_seq;
+    let outputs = said(scene.say(relayed("ber", 5, Some(What::Begin(proto::RelayBegin {})))));
+    assert!(matches!(outputs.as_slice(), [Output::RelayUp { .. }, Output::Rtts { .. }]), "{outputs:?}");
+    assert_eq!(scene.status().violations, 0);
 }
 
 #[test]
