@@ -13,7 +13,7 @@ const FINDING: Duration = Duration::from_secs(2);
 /// What silence did at one host, by service.
 #[derive(Default)]
 pub(super) struct Silence {
-    services: Vec<Fate>,
+    services: Vec<(Fate, ServiceState)>,
 }
 
 /// A service as this node saw it last.
@@ -37,9 +37,10 @@ impl Silence {
         published: &Published,
         links: &Links,
     ) -> Result<(), (Invariant, String)> {
-        self.services.resize(published.services.len(), Fate::Unheard);
+        self.services.resize(published.services.len(), (Fate::Unheard, ServiceState::Learning));
         let services = published.config.services.iter().zip(&published.services);
-        for ((service, view), fate) in services.zip(&mut self.services) {
+        for ((service, view), (fate, state)) in services.zip(&mut self.services) {
+            let was = std::mem::replace(state, view.state);
             let is_taken = view.judge == Judge::Silence;
             let delay = published.config.mep.down_delay;
             let flap = |from: Timestamp, what: &str| {
@@ -55,6 +56,11 @@ impl Silence {
                 (Fate::Unheard, true) => {}
                 (Fate::Unheard, false) if view.state == ServiceState::Learning => {}
                 (Fate::Unheard, false) => *fate = Fate::Spared(None),
+                // It was down before, by the site's own word: nothing has changed for those who ask.
+                (Fate::Spared(_), true) if was == ServiceState::Down => {
+                    let site = published.sites.get(service.site.get());
+                    *fate = Fate::Taken(site.and_then(|s| s.taken_down).unwrap_or(published.at));
+                }
                 (Fate::Spared(before), true) => {
                     *fate = Fate::Taken(view.since);
                     if let Some(broken) = before.and_then(|at| flap(at, "took down again")) {

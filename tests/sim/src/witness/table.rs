@@ -41,6 +41,11 @@ pub(super) struct Look<'a> {
 impl Mirror {
     /// Whether this is what a node has in a site's column, or had when its last turn began: frames of that turn may have been
     /// written before.
+    /// Whether there is an entry.
+    pub(super) fn has(&self, ldns: Ldns) -> bool {
+        self.rows.contains_key(&ldns)
+    }
+
     pub(super) fn shows(&self, ldns: Ldns, site: SiteIndex, reach: Reach) -> bool {
         let shown = self.rows.get(&ldns).map(|row| row.cell(site).reach());
         shown == Some(reach) || self.before.get(&(ldns, site)) == Some(&reach)

@@ -110,9 +110,10 @@ impl Told {
         self.hosts[n].changed_at.get(&ldns).is_some_and(|at| *at >= then)
     }
 
-    /// A node's entry is gone, which withdraws what it said if there is an entry again before it has told that. Otherwise nobody
-    /// is told: the entry has gone everywhere, or has been pushed out here.
+    /// A node's entry is gone, which withdraws what it said: if it has been pushed out, the others are told. An idle one goes
+    /// everywhere.
     pub(super) fn forgot(&mut self, now: Timestamp, n: HostIndex, ldns: Ldns) {
+        *self.hosts[n].occasions.entry(ldns).or_default() += 1;
         if let Some(marks) = self.hosts[n].advertised.get_mut(&ldns) {
             marks.insert(PENDING, Some(now));
         }
@@ -192,7 +193,9 @@ impl Told {
                     teller.rows += 1;
                     let times = session.told.entry(ldns).or_default();
                     *times += 1;
-                    if !own.shows(ldns, teller.site, reach) {
+                    let was_forgotten =
+                        reach == Reach::Pending && !own.has(ldns) && teller.advertised.contains_key(&ldns);
+                    if !was_forgotten && !own.shows(ldns, teller.site, reach) {
                         let what = format!(
                             "host {from} told {reach:?} of {ldns} to {to}, which it does not advertise"
                         );
