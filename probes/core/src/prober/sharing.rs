@@ -71,7 +71,8 @@ impl Prober {
         let most = if entry.is_measured() { self.settings.interval } else { self.settings.interval / 5 };
         let spread = self.chance.within(most);
         let again = entry.started + self.settings.period(entry.failed_rounds);
-        let not_before = if entry.was_probed { again } else { now };
+        // One that was here before, and was pushed out, waits for its time as well.
+        let not_before = if entry.was_probed { again } else { entry.started };
         entry.phase = Phase::Due(not_before.max(now + spread));
         self.resting -= 1;
         self.enqueue(index);

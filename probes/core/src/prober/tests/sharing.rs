@@ -169,3 +169,20 @@ fn sites_that_hear_of_an_ldns_together_do_not_probe_it_in_step() {
     let (first, last) = (rounds.iter().min().unwrap(), rounds.iter().max().unwrap());
     assert!(last.since(*first) > secs(2), "{rounds:?}");
 }
+
+/// An LDNS that was pushed out and comes back is probed an interval after its last round, through whose hands it may go meanwhile.
+#[test]
+fn an_ldns_that_comes_back_is_not_probed_sooner_for_changing_hands() {
+    let mut bench = Bench::new(Settings { cap: 1, ..Settings::default() });
+    let (first, other) = (some(false, 1)[0], some(true, 1)[0]);
+    bench.sees(first);
+    bench.run(at(1_000));
+    assert_eq!((bench.sees(other), bench.sees(first)), (Sighting::Admitted, Sighting::Admitted));
+    bench.shares(&["fra/2"]);
+    bench.run(at(1_500));
+    bench.shares(&[]);
+    bench.run(at(4_900));
+    assert_eq!(bench.probes_of(first).len(), 1);
+    bench.run(at(8_000));
+    assert!(bench.probes_of(first).len() > 1);
+}
