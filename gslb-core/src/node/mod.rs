@@ -24,7 +24,7 @@ mod told;
 use crate::persistence::{IDLE_TIMEOUT, Persistence};
 use crate::published::Shared;
 use config::Config;
-use gslb_types::{Ldns, ServiceName, SiteIndex, SiteName, Timestamp};
+use gslb_types::{Ldns, Reach, ServiceName, SiteIndex, SiteName, Timestamp};
 pub use health::Change;
 use health::Health;
 use mep_core::carrier::{CarrierCommand, CarrierEvent};
@@ -326,9 +326,16 @@ impl Node {
                 }
                 self.ask_for_missing(now, ldns);
             }
-            prober::Output::Removed { ldns } => {
+            prober::Output::Removed { ldns, was_idle } => {
+                let here = self.config.this_site();
+                let row = self.shared.rtts.row(ldns).filter(|_| !was_idle);
+                let is_missed = row.is_some_and(|row| row.cell(here).reach() != Reach::Pending);
                 self.own.removed(ldns);
                 self.shared.rtts.remove(ldns);
+                // Nothing here will tell when the value changes, yet this node's words would go on confirming it (I-46).
+                if is_missed {
+                    self.mep.note_rtt(now, ldns, false);
+                }
             }
         }
     }

@@ -36,7 +36,7 @@ pub(crate) fn ldns(n: u32) -> IpAddr {
 }
 
 /// A group of these nodes, in the order of their sites: one service for each site, in a virtual server of all.
-fn text(nodes: &[&str]) -> String {
+pub(crate) fn text(nodes: &[&str]) -> String {
     let mut sites: Vec<&str> = Vec::new();
     for node in nodes {
         let site = node.split('/').next().unwrap();
@@ -118,6 +118,11 @@ impl Net {
     /// Likewise, with another configuration.
     pub(crate) fn edited(nodes: &[&str], edit: impl FnOnce(String) -> String) -> Self {
         let text = edit(text(nodes));
+        Net::each(nodes, |_| text.clone())
+    }
+
+    /// The nodes of a group, each with a configuration of its own.
+    pub(crate) fn each(nodes: &[&str], of: impl Fn(&str) -> String) -> Self {
         let mut net = Net {
             now: at(1),
             hosts: Vec::new(),
@@ -132,7 +137,7 @@ impl Net {
             watched: None,
         };
         for id in nodes {
-            let mut read = |_: &Path| Ok(text.clone().into_bytes());
+            let mut read = |_: &Path| Ok(of(id).into_bytes());
             let config = config::load(Path::new("/etc/gslb.toml"), &mut read, Some(id));
             let config = Arc::new(config.unwrap_or_else(|errors| panic!("{errors}")));
             let shared = Arc::new(Shared::new(&config, 1, net.now));

@@ -1,8 +1,8 @@
 //! Links and sites that fail: who is judged by whom, when, and what no answer may see (faults I-43 to I-46).
 
-use crate::net::{Net, ldns, ms, secs};
+use crate::net::{Net, ldns, ms, secs, text};
 use gslb_core::{Judge, decide::Verdict};
-use gslb_types::{ServiceState, Timestamp};
+use gslb_types::{Reach, ServiceState, Timestamp};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -160,7 +160,7 @@ fn values_of_a_site_that_nobody_hears_age_out_by_their_maximum() {
     net.run(secs(55));
     assert_eq!(net.reach("a/1", "b", ldns(0)), ms(20));
     net.run(secs(20));
-    assert_eq!(net.reach("a/1", "b", ldns(0)), gslb_types::Reach::Pending);
+    assert_eq!(net.reach("a/1", "b", ldns(0)), Reach::Pending);
 }
 
 /// Issue: restart B, and answers for LDNS whose best site is B change less than 1 %.
@@ -228,4 +228,31 @@ fn persistence_sessions_are_those_of_the_whole_group() {
     assert_eq!(net.session("b/1", 1).as_deref(), Some("web-c"));
     net.run(secs(120));
     assert!(NODES.iter().all(|node| net.session(node, 1).is_none() && net.published(node).persistence == 0));
+}
+
+/// Faults I-46: a node whose table is full pushes an LDNS out that it can't reach, and can't tell any more when it can.
+#[test]
+fn what_a_full_table_pushes_out_counts_as_unknown_elsewhere() {
+    const PAIR: [&str; 2] = ["a/1", "b/1"];
+    let small = |node: &str| match node {
+        "b/1" => text(&PAIR).replace("[ldns]", "[ldns]\ncap = 10"),
+        _ => text(&PAIR),
+    };
+    let mut net = Net::each(&PAIR, small);
+    net.rtt("a/1", 60);
+    net.rtt("b/1", 20);
+    net.run(secs(5));
+    for n in 0..10 {
+        net.rtt_to("b/1", ldns(n), None);
+        net.ask("a/1", ldns(n));
+    }
+    net.run(secs(60));
+    assert!((0..10).all(|n| net.reach("a/1", "b", ldns(n)) == Reach::Unreachable));
+    for n in 10..20 {
+        net.ask("b/1", ldns(n));
+    }
+    net.run(secs(20));
+    assert!((10..20).all(|n| net.reach("a/1", "b", ldns(n)) == ms(20)));
+    assert!((0..10).all(|n| net.reach("a/1", "b", ldns(n)) == Reach::Pending), "nobody measures them at b");
+    assert!((0..10).all(|n| net.reach("a/1", "a", ldns(n)) == ms(60)));
 }

@@ -346,11 +346,16 @@ impl Outbox {
         for (number, ldns, note) in self.rtts.between(from, self.rtts_due) {
             upto = number;
             entries += 1;
-            if let Some(known) = values.known(ldns)
-                && (note.changed || known.reach != Reach::Pending)
-            {
-                rows.push(row(&known));
-                firsts.extend(note.first.then(|| sighting(&known)));
+            match values.known(ldns) {
+                Some(known) if note.changed || known.reach != Reach::Pending => {
+                    rows.push(row(&known));
+                    firsts.extend(note.first.then(|| sighting(&known)));
+                }
+                // The entry is gone, and what was told of it with it.
+                None if note.changed => {
+                    rows.push(RttRow { ldns, reach: Reach::Pending, kind: None, age: Duration::ZERO });
+                }
+                Some(_) | None => {}
             }
             if entries == CHUNK {
                 break;

@@ -18,5 +18,6 @@ mod snapshots;
 mod strange_relays;
 mod suspect;
 mod sync;
+mod table;
 mod transport;
 mod versions;

@@ -2,17 +2,13 @@
 //! carrier and node, both as they are meant to behave: frames are never lost or reordered, a cut holds them back, and a queue
 //! has the size a carrier promises. A node takes a relay's word for that of the site.
 
+use crate::table::{Table, View};
 use bytes::Bytes;
-use gslb_types::{
-    Ldns, LdnsMasks, NodeId, ProbeKind, Reach, Rtt, ServiceName, SiteName, Timestamp, Transport,
-};
+use gslb_types::{Ldns, LdnsMasks, NodeId, Reach, Rtt, ServiceName, SiteName, Timestamp, Transport};
 use mep_core::carrier::{
     CarrierCommand, CarrierEvent, ConnId, MAX_FRAME, MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_FRAMES, Over,
 };
-use mep_core::{
-    KnownLdns, KnownSession, Mep, Output, PeerSettings, PeerState, PeerStatus, ServiceMetric, SessionKey,
-    Settings, Values,
-};
+use mep_core::{Mep, Output, PeerSettings, PeerState, PeerStatus, ServiceMetric, SessionKey, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -67,74 +63,6 @@ pub(crate) fn settings(nodes: &[&str]) -> Settings {
 
 pub(crate) fn place_address(n: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 4700 + u16::try_from(n).unwrap()))
-}
-
-/// What one node knows, in its own time.
-#[derive(Default)]
-pub(crate) struct Table {
-    pub(crate) entries: BTreeMap<Ldns, Entry>,
-    /// What other sites say, and when that was true as far as the node was told with it.
-    pub(crate) columns: BTreeMap<(SiteName, Ldns), (Reach, Timestamp)>,
-    pub(crate) sessions: BTreeMap<SessionKey, (ServiceName, Timestamp)>,
-}
-
-pub(crate) struct Entry {
-    address: IpAddr,
-    seen: Timestamp,
-    reach: Reach,
-    confirmed: Timestamp,
-}
-
-/// The table, the time, and when each site was last heard directly.
-struct View<'a>(&'a Table, Timestamp, BTreeMap<SiteName, Timestamp>);
-
-impl View<'_> {
-    fn of(&self, ldns: Ldns, entry: &Entry) -> KnownLdns {
-        KnownLdns {
-            ldns,
-            address: entry.address,
-            seen: self.1.since(entry.seen),
-            reach: entry.reach,
-            kind: Some(ProbeKind::Ping),
-            age: self.1.since(entry.confirmed),
-        }
-    }
-}
-
-impl Values for View<'_> {
-    fn known(&self, ldns: Ldns) -> Option<KnownLdns> {
-        self.0.entries.get(&ldns).map(|entry| self.of(ldns, entry))
-    }
-
-    fn known_after(&self, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let start = after.map_or(Unbounded, Excluded);
-        self.0.entries.range((start, Unbounded)).take(limit).map(|(l, e)| self.of(*l, e)).collect()
-    }
-
-    fn column(&self, site: &SiteName, ldns: Ldns) -> Option<KnownLdns> {
-        let known = self.known(ldns)?;
-        let (reach, told) = *self.0.columns.get(&(site.clone(), ldns)).unwrap_or(&(Reach::Pending, self.1));
-        let last_true = self.2.get(site).map_or(told, |heard| told.max(*heard));
-        Some(KnownLdns { reach, age: self.1.since(last_true), ..known })
-    }
-
-    fn column_after(&self, site: &SiteName, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
-        let entries = self.known_after(after, limit).into_iter();
-        entries.filter_map(|known| self.column(site, known.ldns)).collect()
-    }
-
-    fn session(&self, key: &SessionKey) -> Option<KnownSession> {
-        let (service, used) = self.0.sessions.get(key)?;
-        Some(KnownSession { key: *key, service: service.clone(), idle: self.1.since(*used) })
-    }
-
-    fn sessions_after(&self, after: Option<&SessionKey>, limit: usize) -> Vec<KnownSession> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let start = after.map_or(Unbounded, Excluded);
-        let keys = self.0.sessions.range((start, Unbounded)).take(limit).map(|(key, _)| key);
-        keys.filter_map(|key| self.session(key)).collect()
-    }
 }
 
 pub(crate) struct Host {
@@ -304,7 +232,14 @@ impl Net {
         entry.confirmed = now;
     }
 
-    /// A node loses an entry: it was pushed out, or expired a moment early.
+    /// A node's entry is pushed out by another, which it notes.
+    pub(crate) fn push_out(&mut self, host: usize, n: u32) {
+        self.forget(host, n);
+        let now = self.local(host);
+        self.mep(host).note_rtt(now, ldns(n), false);
+    }
+
+    /// A node loses an entry: it expired, perhaps a moment early.
     pub(crate) fn forget(&mut self, host: usize, n: u32) {
         let table = &mut self.hosts[host].table;
         table.entries.remove(&ldns(n));
@@ -614,22 +549,5 @@ impl Net {
         let detour = if self.wires[wire].over == Over::Quic { self.quic_detour } else { Duration::ZERO };
         self.events
             .insert((busy + self.latency + detour, self.next), Pending::Arrive { wire, direction, event });
-    }
-}
-
-impl Table {
-    /// What the node itself says of an LDNS it has an entry of.
-    pub(crate) fn reach(&self, ldns: Ldns) -> Option<Reach> {
-        self.entries.get(&ldns).map(|entry| entry.reach)
-    }
-
-    fn sight(&mut self, address: IpAddr, seen: Timestamp) -> bool {
-        let mut new = false;
-        let entry = self.entries.entry(Ldns::exact(address)).or_insert_with(|| {
-            new = true;
-            Entry { address, seen, reach: Reach::Pending, confirmed: seen }
-        });
-        entry.seen = entry.seen.max(seen);
-        new
     }
 }

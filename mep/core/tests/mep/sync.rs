@@ -341,3 +341,31 @@ fn a_site_of_very_many_services_is_told_in_several_frames() {
     net.run(ms(11));
     assert_eq!(metrics(&net, 1).concat(), services);
 }
+
+/// Faults I-46: this node's words go on confirming what it said, so it must say that it holds no longer.
+#[test]
+fn a_value_whose_entry_was_pushed_out_is_withdrawn() {
+    let mut net = pair();
+    net.sight(0, 1);
+    net.measure(0, 1, known(27));
+    net.run(secs(6));
+    assert_eq!(net.column(1, 0, 1), Some(known(27)));
+    let rows = net.status(1, 0).rows_in;
+    net.push_out(0, 1);
+    net.run(secs(6));
+    assert_eq!(net.column(1, 0, 1), Some(Reach::Pending));
+    assert_eq!(net.status(1, 0).rows_in, rows + 1);
+}
+
+/// An entry that goes everywhere by itself is not worth a word.
+#[test]
+fn a_value_whose_entry_has_expired_is_not() {
+    let mut net = pair();
+    net.sight(0, 1);
+    net.measure(0, 1, known(27));
+    net.run(secs(6));
+    let rows = net.status(1, 0).rows_in;
+    net.forget(0, 1);
+    net.run(secs(6));
+    assert_eq!(net.status(1, 0).rows_in, rows);
+}

@@ -105,6 +105,9 @@ pub enum Output {
     Removed {
         /// The entry.
         ldns: Ldns,
+        /// Whether it is gone because it was idle, as it will be everywhere at about the same time. Otherwise others go on
+        /// using what was told of it, and must hear that it holds no longer.
+        was_idle: bool,
     },
 }
 
@@ -259,7 +262,7 @@ impl Prober {
         match self.table.weakest() {
             Some((weakest, index)) if weakest <= seen => {
                 self.stats.evicted += 1;
-                self.remove(index);
+                self.remove(index, false);
                 true
             }
             Some(_) | None => false,
@@ -273,13 +276,13 @@ impl Prober {
         for _ in 0..IDLE_BATCH {
             let Some(index) = self.table.maybe_idle(now) else { return };
             if self.table.review_idle(index, self.settings.idle_timeout).is_none_or(|at| at <= now) {
-                self.remove(index);
+                self.remove(index, true);
             }
         }
         self.idle_not_before = now + PAUSE;
     }
 
-    fn remove(&mut self, index: u32) {
+    fn remove(&mut self, index: u32, was_idle: bool) {
         self.leave_queue(index);
         let Some(entry) = self.table.remove(index) else { return };
         if entry.was_probed {
@@ -291,6 +294,6 @@ impl Prober {
             self.awaited.remove(&id);
             self.deadlines.remove(&(deadline, index));
         }
-        self.outputs.push_back(Output::Removed { ldns: entry.ldns });
+        self.outputs.push_back(Output::Removed { ldns: entry.ldns, was_idle });
     }
 }

@@ -31,7 +31,7 @@ impl Prober {
     fn take_all(&mut self, now: Timestamp) -> Vec<(IpAddr, Duration)> {
         let all = self.sightings(now).map(|(_, address, age)| (address, age)).collect();
         for index in self.table.indices() {
-            self.remove(index);
+            self.remove(index, false);
         }
         all
     }
@@ -41,7 +41,7 @@ impl Prober {
         self.table.reprove(index, &self.settings);
         let Some(entry) = self.table.get_mut(index) else { return };
         if !admission::is_probed(&self.settings, entry.address) {
-            return self.remove(index);
+            return self.remove(index, false);
         }
         if old.order != self.settings.order {
             entry.sticky = None;
@@ -58,7 +58,7 @@ impl Prober {
             let weakest = self.table.weakest().map(|(_, index)| index);
             let Some(index) = weakest.or_else(|| self.table.idlest()) else { return };
             self.stats.evicted += 1;
-            self.remove(index);
+            self.remove(index, false);
         }
     }
 }

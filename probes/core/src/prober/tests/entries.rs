@@ -45,7 +45,7 @@ fn an_ldns_is_removed_when_nobody_has_heard_it_for_the_idle_timeout() {
     bench.run(at(179_999));
     assert_eq!(bench.prober.stats().ldns, 1);
     bench.run(at(180_000));
-    assert_eq!(bench.events.last(), Some(&Output::Removed { ldns: ldns(A) }));
+    assert_eq!(bench.events.last(), Some(&Output::Removed { ldns: ldns(A), was_idle: true }));
     let sent = bench.sent.len();
     bench.run(at(400_000));
     assert_eq!((bench.sent.len(), bench.prober.poll_timeout()), (sent, None), "probing stops");
@@ -140,7 +140,7 @@ fn a_newcomer_pushes_out_the_unproven_ldns_seen_longest_ago() {
     }
     bench.now = at(30);
     assert_eq!(bench.sees(nth(4)), Sighting::Admitted);
-    let removed = Output::Removed { ldns: Ldns::exact(nth(2)) };
+    let removed = Output::Removed { ldns: Ldns::exact(nth(2)), was_idle: false };
     assert!(bench.events.contains(&removed));
     // A refresh within the first second counts as seen, but does not prove.
     bench.now = at(40);

@@ -22,7 +22,7 @@ fn an_ldns_that_is_excluded_is_removed_and_its_probe_forgotten() {
     let mut bench = Bench::with(A, pings(20));
     bench.asks(B);
     reload(&mut bench, Settings { exclude: vec!["192.0.2.0/24".parse().unwrap()], ..Settings::default() });
-    assert_eq!(bench.events.last(), Some(&Output::Removed { ldns: ldns(A) }));
+    assert_eq!(bench.events.last(), Some(&Output::Removed { ldns: ldns(A), was_idle: false }));
     bench.run(at(100));
     assert_eq!((bench.samples(), bench.prober.stats().late), (vec![], 1));
     assert_eq!((bench.prober.stats().ldns, bench.asks(A)), (1, Sighting::NeverProbed));

@@ -55,7 +55,7 @@ impl Witness {
                 Output::Admitted { ldns, .. } => {
                     assert!(self.known.insert(*ldns, bench.now).is_none(), "admitted twice: {ldns}");
                 }
-                Output::Removed { ldns } => assert!(self.known.remove(ldns).is_some(), "{ldns}"),
+                Output::Removed { ldns, .. } => assert!(self.known.remove(ldns).is_some(), "{ldns}"),
                 Output::Sample { ldns, .. } | Output::Unreachable { ldns } => {
                     assert!(self.known.contains_key(ldns), "{ldns} has no entry");
                 }
