@@ -21,6 +21,8 @@ pub(super) struct Mirror {
     before: BTreeMap<(Ldns, SiteIndex), Reach>,
     /// Turns since the last look at the whole table.
     unseen: u32,
+    /// Looks since its rows were counted last.
+    uncounted: u32,
 }
 
 /// A turn that has no business with the table is looked at now and then only; what it changed all the same is found by the next
@@ -39,13 +41,13 @@ pub(super) struct Look<'a> {
 }
 
 impl Mirror {
-    /// Whether this is what a node has in a site's column, or had when its last turn began: frames of that turn may have been
-    /// written before.
     /// Whether there is an entry.
     pub(super) fn has(&self, ldns: Ldns) -> bool {
         self.rows.contains_key(&ldns)
     }
 
+    /// Whether this is what a node has in a site's column, or had when its last turn began: frames of that turn may have been
+    /// written before.
     pub(super) fn shows(&self, ldns: Ldns, site: SiteIndex, reach: Reach) -> bool {
         let shown = self.rows.get(&ldns).map(|row| row.cell(site).reach());
         shown == Some(reach) || self.before.get(&(ldns, site)) == Some(&reach)
@@ -103,6 +105,11 @@ impl Mirror {
             Cause::Frame { body, .. } => told::sightings(body.as_deref()),
             Cause::Time | Cause::Reply { .. } | Cause::Other => Vec::new(),
         };
+        self.uncounted += 1;
+        if heard.is_empty() && self.uncounted < UNSEEN {
+            return Ok(());
+        }
+        self.uncounted = 0;
         for ldns in heard.into_iter().map(|address| Ldns::of(address, masks)) {
             if let Some(row) = look.shared.rtts.row(ldns).filter(|_| !self.rows.contains_key(&ldns)) {
                 pace.admitted(ldns);
