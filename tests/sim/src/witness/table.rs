@@ -49,8 +49,9 @@ impl Mirror {
     /// Whether this is what a node has in a site's column, or had when its last turn began: frames of that turn may have been
     /// written before.
     pub(super) fn shows(&self, ldns: Ldns, site: SiteIndex, reach: Reach) -> bool {
-        let shown = self.rows.get(&ldns).map(|row| row.cell(site).reach());
-        shown == Some(reach) || self.before.get(&(ldns, site)) == Some(&reach)
+        // An entry that is gone has been withdrawn.
+        let shown = self.rows.get(&ldns).map_or(Reach::Pending, |row| row.cell(site).reach());
+        shown == reach || self.before.get(&(ldns, site)) == Some(&reach)
     }
 
     /// Compares the table with what it was, and judges what changed.

@@ -110,12 +110,12 @@ impl Told {
         self.hosts[n].changed_at.get(&ldns).is_some_and(|at| *at >= then)
     }
 
-    /// A node's entry is gone, which withdraws what it said: if it has been pushed out, the others are told. An idle one goes
-    /// everywhere.
+    /// A node's entry is gone: everywhere, as nobody asked any more, or it has been pushed out here, and what it said is withdrawn.
     pub(super) fn forgot(&mut self, now: Timestamp, n: HostIndex, ldns: Ldns) {
         *self.hosts[n].occasions.entry(ldns).or_default() += 1;
         if let Some(marks) = self.hosts[n].advertised.get_mut(&ldns) {
             marks.insert(PENDING, Some(now));
+            *self.hosts[n].occasions.entry(ldns).or_default() += 1;
         }
     }
 
