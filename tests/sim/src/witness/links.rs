@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(super) struct Links {
     sites: Vec<SiteIndex>,
     links: Vec<Vec<Link>>,
+    /// Since when everything passes from one host to another; never while something does not.
+    whole: Vec<Vec<Timestamp>>,
     /// When something was last done to a host itself: started, stopped, its clock moved.
     disturbed: Vec<Timestamp>,
     /// Hosts whose node does not run, or stands still.
@@ -29,12 +31,18 @@ impl Links {
         let none = Link { stands: false, since: Timestamp::ZERO };
         Links {
             links: vec![vec![none; sites.len()]; sites.len()],
+            whole: vec![vec![Timestamp::ZERO; sites.len()]; sites.len()],
             disturbed: vec![Timestamp::ZERO; sites.len()],
             absent: vec![true; sites.len()],
             generations: vec![0; sites.len()],
             sites: sites.to_vec(),
             rough_until: Timestamp::ZERO,
         }
+    }
+
+    /// Something is done to the line from one host to another.
+    pub(super) fn line(&mut self, now: Timestamp, from: HostIndex, to: HostIndex, is_whole: bool) {
+        self.whole[from][to] = if is_whole { now } else { Timestamp::MAX };
     }
 
     pub(super) fn rough(&mut self, until: Timestamp) {
@@ -67,11 +75,12 @@ impl Links {
         true
     }
 
-    /// Whether two hosts have heard each other for at least so long.
+    /// Whether two hosts have heard each other for at least so long, over a line on which everything passed.
     pub(super) fn is_firm(&self, now: Timestamp, a: HostIndex, b: HostIndex, span: Duration) -> bool {
         [(a, b), (b, a)].iter().all(|(one, other)| {
             let link = self.links[*one][*other];
-            link.stands && now.since(link.since) >= span
+            let whole = self.whole[*one][*other];
+            link.stands && now.since(link.since) >= span && whole <= now && now.since(whole) >= span
         })
     }
 

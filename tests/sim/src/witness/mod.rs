@@ -217,6 +217,11 @@ impl Witness {
         self.links.disturbed(now, n, stands_still);
     }
 
+    /// Something is done to the line from one host to another: everything passes now, or not.
+    pub(crate) fn line(&mut self, now: Timestamp, from: HostIndex, to: HostIndex, is_whole: bool) {
+        self.links.line(now, from, to, is_whole);
+    }
+
     /// The lines between the hosts are bad up to now, or up to `until`.
     pub(crate) fn rough(&mut self, until: Timestamp) {
         self.links.rough(until);

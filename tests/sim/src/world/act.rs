@@ -115,6 +115,7 @@ impl World {
     /// Lets nothing pass from one host to another.
     pub fn cut_one_way(&mut self, from: HostIndex, to: HostIndex) {
         self.net.cuts.insert((from, to));
+        self.witness.line(self.now, from, to, false);
     }
 
     /// Lets nothing pass between two hosts.
@@ -157,6 +158,7 @@ impl World {
             };
         }
         self.net.release(self.now, &mut self.agenda, &mut self.chance);
+        self.note_line(a, b);
     }
 
     /// Lets nobody take a host's certificate in a handshake, or all again; connections that stand are not touched (faults I-48).
@@ -178,6 +180,7 @@ impl World {
         self.net.cuts.remove(&(a, b));
         self.net.cuts.remove(&(b, a));
         self.net.release(self.now, &mut self.agenda, &mut self.chance);
+        self.note_line(a, b);
     }
 
     /// Mends everything that is cut, blocked or refused.
@@ -187,6 +190,8 @@ impl World {
         self.net.blocked.clear();
         self.net.refused.clear();
         self.net.release(self.now, &mut self.agenda, &mut self.chance);
+        let hosts = 0..self.hosts.len();
+        hosts.clone().for_each(|a| hosts.clone().for_each(|b| self.note_line(a, b)));
     }
 
     /// How the network between the nodes is: delay one way, what is added at random, packets lost of a thousand.
@@ -210,6 +215,14 @@ impl World {
     pub fn widen_all(&mut self) {
         self.net.narrow.clear();
         self.note_lines();
+    }
+
+    /// Tells the witness whether everything passes between two hosts.
+    fn note_line(&mut self, a: HostIndex, b: HostIndex) {
+        for (from, to) in [(a, b), (b, a)] {
+            let is_whole = !self.net.cuts.contains(&(from, to)) && !self.net.blocked.contains(&(from, to));
+            self.witness.line(self.now, from, to, is_whole);
+        }
     }
 
     /// Tells the witness how long the lines are bad.
