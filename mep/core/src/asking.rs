@@ -11,6 +11,7 @@
 //! ```
 //! One hop: a relay tells what it hears itself. A word about a site that was not asked for is a violation (threat T8).
 
+use crate::PeerState;
 use crate::mep::{Mep, Timer};
 use crate::output::Output;
 use crate::peer::{Peer, Session};
@@ -26,6 +27,10 @@ const BARREN: Duration = Duration::from_secs(60);
 
 /// Likewise, if it said nothing else either.
 const BARREN_IF_MUTE: Duration = Duration::from_secs(1);
+
+/// A relay's first word must come within this part of the keepalive, if somebody else can be asked instead: its own session may
+/// be one that nothing passes over any longer, and the site must not be taken down meanwhile.
+const ANSWERS_PER_KEEPALIVE: u32 = 4;
 
 /// How long after its start a node asks nobody for sites it has not reached yet: the sessions are being made.
 const START: Duration = Duration::from_secs(2);
@@ -73,6 +78,9 @@ impl Mep {
             return self.drop_relay(now, site, "the site is heard directly");
         }
         if let Some(relay) = self.asking.relays.get(site).copied() {
+            if relay.until <= now && self.may_take_longer(now, site, relay) {
+                return;
+            }
             let peer = &self.peers[relay.place];
             if peer.session.is_none() {
                 self.drop_relay(now, site, "the session with the relay ended");
@@ -92,24 +100,40 @@ impl Mep {
         if now < self.started + START && self.peers.iter().all(is_new) {
             return;
         }
-        if let Some(place) = self.best_relay(now, site) {
-            let until = now + self.settings.keepalive;
+        if let Some(place) = self.best_relay(now, site, None) {
+            let until = now + self.settings.keepalive / ANSWERS_PER_KEEPALIVE;
             let relay = Relay { place, stands: false, heard: now, until };
             self.asking.relays.insert(site.clone(), relay);
         }
     }
 
-    /// Of the peers that hear a site, the one with the highest hash: every node of the group comes to another one.
-    fn best_relay(&self, now: Timestamp, site: &SiteName) -> Option<usize> {
+    /// Whether to go on waiting for a relay's first word: if nobody else can be asked, for as long as the keepalive.
+    fn may_take_longer(&mut self, now: Timestamp, site: &SiteName, relay: Relay) -> bool {
+        let until = relay.heard + self.settings.keepalive;
+        let is_cut = self.peers[relay.place].session.is_none();
+        if relay.stands || is_cut || until <= now || self.best_relay(now, site, Some(relay.place)).is_some() {
+            return false;
+        }
+        self.asking.relays.insert(site.clone(), Relay { until, ..relay });
+        true
+    }
+
+    /// Of the peers that hear a site, one that was heard lately, and of those the one with the highest hash: every node of the
+    /// group comes to another one.
+    fn best_relay(&self, now: Timestamp, site: &SiteName, without: Option<usize>) -> Option<usize> {
         let hears = |place: &usize| {
             let peer = &self.peers[*place];
             let is_barren = self.asking.barren.contains_key(&(site.clone(), *place));
             let is_ready = peer.session.as_ref().is_some_and(|session| session.synced);
-            is_ready && !is_barren && peer.hears(now, site, self.settings.keepalive)
+            is_ready
+                && !is_barren
+                && without != Some(*place)
+                && peer.hears(now, site, self.settings.keepalive)
         };
-        (0..self.peers.len())
-            .filter(hears)
-            .max_by_key(|place| (weight(&self.me, site, &self.peers[*place].id), *place))
+        (0..self.peers.len()).filter(hears).max_by_key(|place| {
+            let peer = &self.peers[*place];
+            (peer.status.state == PeerState::Up, weight(&self.me, site, &peer.id), *place)
+        })
     }
 
     /// Tells every peer what is wanted of it, if that is not what it was told last.
@@ -161,7 +185,7 @@ impl Mep {
             return self.drop_relay(now, &site, "the relay has not heard the site for the keepalive");
         };
         self.relay_stands(now, place, &site, left);
-        self.site_said(now, place, site, column_age, said);
+        self.site_said(place, site, column_age, said);
     }
 
     fn relay_stands(&mut self, now: Timestamp, place: usize, site: &SiteName, left: Duration) {
@@ -180,13 +204,15 @@ impl Mep {
         }
     }
 
-    fn site_said(&mut self, now: Timestamp, place: usize, site: SiteName, word_age: Duration, said: Said) {
+    fn site_said(&mut self, place: usize, site: SiteName, word_age: Duration, said: Said) {
         let relay = self.peers[place].id.clone();
         let via = Some(relay.clone());
         let output = match said {
             Said::Metrics { node, age, services } => {
+                // A node that stands only in the relay's configuration is not the relay's fault.
                 if !self.peers.iter().any(|peer| peer.id == node) {
-                    return self.violated(now, place, 1);
+                    self.peers[place].status.unknown += 1;
+                    return;
                 }
                 Output::Metrics { peer: node, site, age, services, via, word_age }
             }
@@ -216,7 +242,7 @@ impl Mep {
         session.released.insert(site.clone());
         let links = self.peers[place].status.links.iter_mut();
         for link in links.filter(|link| link.peer.site == *site && link.state.has_session()) {
-            link.state = crate::PeerState::Down;
+            link.state = PeerState::Down;
         }
         self.drop_relay(now, site, "the relay does not hear the site any longer");
     }

@@ -237,6 +237,27 @@ fn when_one_relay_is_lost_another_is_asked() {
     assert_eq!(net.status(first, 2).relay, Some(net.hosts[other].id.clone()));
 }
 
+/// Its session stands, but nothing passes over it any longer: the site must not be taken down for that.
+#[test]
+fn when_a_relay_does_not_answer_another_is_asked_soon() {
+    let mut net = of(&["ber/1", "fra/1", "par/1", "sto/1"]);
+    net.part(0, 2);
+    net.run_until(secs(11), |net| is_relayed(net, 0, 2));
+    let first = (0..4).find(|n| Some(&net.hosts[*n].id) == net.status(0, 2).relay.as_ref()).unwrap();
+    net.heal();
+    net.run_until(secs(60), Net::is_meshed);
+    net.run(secs(5));
+    net.part(0, 2);
+    net.run(ms(7_500));
+    net.part(0, first);
+    net.run_until(secs(11), |net| net.status(0, 2).state == PeerState::Down);
+    assert_eq!(net.status(0, first).state, PeerState::Up, "it is asked first");
+    let took = net.run_until(secs(11), |net| is_relayed(net, 0, 2));
+    println!("another one relayed {took:?} later");
+    assert_eq!(net.status(0, 2).relay, Some(net.hosts[4 - first].id.clone()));
+    assert!(took <= ms(2_600), "{took:?}");
+}
+
 /// One hop: what was relayed is not relayed on.
 #[test]
 fn nothing_is_relayed_twice() {
