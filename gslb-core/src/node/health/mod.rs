@@ -74,9 +74,12 @@ impl Health {
     /// The judgement at the start.
     pub(crate) fn new(config: Arc<Config>, now: Timestamp) -> Self {
         let delay = config.mep.down_delay;
+        // A relay tells everything again in every metrics interval.
+        let lapse = delay + config.mep.metrics_interval * 3;
         let services = config.services.iter().map(|s| Judged::at_start(s, config.this_site(), now)).collect();
         let sites = (0..config.sites.len()).filter_map(SiteIndex::new);
-        let contacts = sites.map(|site| Contact::new(now, delay, site == config.this_site())).collect();
+        let contacts =
+            sites.map(|site| Contact::new(now, delay, lapse, site == config.this_site())).collect();
         let memory = Memory::new(&config);
         let (due, changes) = (Timers::new(), Vec::new());
         let mut health = Health { config, services, contacts, due, changes, memory };
@@ -185,10 +188,11 @@ impl Health {
         let Some(site) = self.config.services.get(service).map(|s| s.site) else { return };
         let of_its_site = self.config.sites.get(site.get()).is_some_and(|s| s.name == peer.site);
         let Some(contact) = self.contacts.get_mut(site.get()).filter(|_| of_its_site) else { return };
-        if relayed && contact.relayed(peer) {
+        if relayed && contact.relayed(now, peer) {
             let delay = self.config.mep.down_delay;
             self.services.iter_mut().for_each(|judged| judged.words.session_began(now, peer, delay));
         }
+        self.set_due(site);
         let Some(judged) = self.services.get_mut(service) else { return };
         judged.words.hear(now, peer, state, response_time);
         self.judge(now, service);

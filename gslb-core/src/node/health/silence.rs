@@ -18,6 +18,8 @@ use std::time::Duration;
 /// What is heard of one site.
 pub(crate) struct Contact {
     delay: Duration,
+    /// How long what a relay told of a node stands.
+    lapse: Duration,
     /// Whether it is the site of this node: that is heard always.
     is_own: bool,
     nodes: BTreeMap<NodeId, Hearing>,
@@ -31,8 +33,8 @@ pub(crate) struct Contact {
 enum Hearing {
     /// In a session of ours.
     Directly,
-    /// By what the relay tells of it.
-    Relayed,
+    /// By what the relay tells of it, again and again: a node that it speaks of no longer is gone, and so is its word then.
+    Relayed { stands_until: Timestamp },
     /// Not any more. Its last word stands until then, while others of its site are heard.
     Lost { stands_until: Timestamp },
 }
@@ -48,9 +50,9 @@ enum Phase {
 
 impl Contact {
     /// A site nobody has heard of yet.
-    pub(super) fn new(now: Timestamp, delay: Duration, is_own: bool) -> Self {
+    pub(super) fn new(now: Timestamp, delay: Duration, lapse: Duration, is_own: bool) -> Self {
         let phase = if is_own { Phase::Heard } else { Phase::Silent { since: now } };
-        Contact { delay, is_own, nodes: BTreeMap::new(), relay: None, phase, was_heard: is_own }
+        Contact { delay, lapse, is_own, nodes: BTreeMap::new(), relay: None, phase, was_heard: is_own }
     }
 
     /// A site that the node task before this one had taken down.
@@ -76,18 +78,18 @@ impl Contact {
 
     pub(super) fn relay_down(&mut self, now: Timestamp) {
         self.relay = None;
-        for hearing in self.nodes.values_mut().filter(|hearing| **hearing == Hearing::Relayed) {
+        for hearing in self.nodes.values_mut().filter(|hearing| matches!(hearing, Hearing::Relayed { .. })) {
             *hearing = Hearing::Lost { stands_until: now + self.delay };
         }
         self.turn(now);
     }
 
     /// The relay told what a node said. Whether it is the first time that it speaks of this node.
-    pub(super) fn relayed(&mut self, node: &NodeId) -> bool {
+    pub(super) fn relayed(&mut self, now: Timestamp, node: &NodeId) -> bool {
         let hearing = self.nodes.get(node);
-        let is_first = !matches!(hearing, Some(Hearing::Directly | Hearing::Relayed));
-        if self.relay.is_some() && is_first {
-            self.nodes.insert(node.clone(), Hearing::Relayed);
+        let is_first = !matches!(hearing, Some(Hearing::Directly | Hearing::Relayed { .. }));
+        if self.relay.is_some() && hearing != Some(&Hearing::Directly) {
+            self.nodes.insert(node.clone(), Hearing::Relayed { stands_until: now + self.lapse });
         }
         is_first
     }
@@ -95,7 +97,8 @@ impl Contact {
     /// Whether what this node said last counts. While nobody of the site is heard, everything stays as it is.
     pub(super) fn counts(&self, now: Timestamp, node: &NodeId) -> bool {
         match self.nodes.get(node) {
-            Some(Hearing::Directly | Hearing::Relayed) => true,
+            Some(Hearing::Directly) => true,
+            Some(Hearing::Relayed { stands_until }) => now < *stands_until,
             Some(Hearing::Lost { stands_until }) => !self.is_heard() || now < *stands_until,
             None => false,
         }
@@ -110,7 +113,8 @@ impl Contact {
         };
         let lost = self.nodes.values().filter_map(|hearing| match hearing {
             Hearing::Lost { stands_until } if self.is_heard() => Some(*stands_until),
-            Hearing::Lost { .. } | Hearing::Directly | Hearing::Relayed => None,
+            Hearing::Relayed { stands_until } => Some(*stands_until),
+            Hearing::Lost { .. } | Hearing::Directly => None,
         });
         lost.chain(phase).min()
     }
@@ -118,8 +122,10 @@ impl Contact {
     /// Does what time has come for. Says whether the site was taken down.
     pub(super) fn handle_timeout(&mut self, now: Timestamp) -> bool {
         if self.is_heard() {
-            let is_over =
-                |hearing: &Hearing| matches!(hearing, Hearing::Lost { stands_until } if *stands_until <= now);
+            let is_over = |hearing: &Hearing| match hearing {
+                Hearing::Lost { stands_until } | Hearing::Relayed { stands_until } => *stands_until <= now,
+                Hearing::Directly => false,
+            };
             self.nodes.retain(|_, hearing| !is_over(hearing));
         }
         match self.phase {

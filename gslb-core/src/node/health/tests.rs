@@ -399,6 +399,24 @@ fn of_two_nodes_the_one_that_is_gone_is_forgotten_after_the_delay() {
     assert_eq!((h.says(101, "b/2", Down), h.runs_until(114), h.runs_until(115)), (Up, Up, Down));
 }
 
+/// The same by way of a relay, which does not say that it has lost one of the two.
+#[test]
+fn of_two_relayed_nodes_the_one_that_is_spoken_of_no_longer_is_forgotten() {
+    let mut h = health();
+    h.peer_up(at(0), site_b(), &node("b/1"));
+    h.peer_down(at(100), site_b(), &node("b/1"));
+    h.relay_up(at(101), site_b(), &node("c/1"));
+    let said = |h: &mut Health, now: u64, node_: &str, state| {
+        h.peer_said(at(now), &node(node_), B1, state, None, true);
+        h.runs_until(now)
+    };
+    said(&mut h, 102, "b/1", Up);
+    let states: Vec<ServiceState> = (103..125).map(|now| said(&mut h, now, "b/2", Down)).collect();
+    // 15 s, and three times the metrics interval.
+    let stood = states.iter().filter(|state| **state == Up).count();
+    assert_eq!((stood, states.last()), (17, Some(&Down)), "{states:?}");
+}
+
 /// State and judge of b1, while its site is heard and up, heard and down, and silent, as its monitors here say.
 fn judged(trigger: &str, here: ServiceState) -> [(ServiceState, Judge); 3] {
     let mut h = with(&format!("trigger_monitor = \"{trigger}\""), "remote_monitors = [\"web\"]");
