@@ -26,7 +26,8 @@ pub(crate) struct Gate(Arc<Mutex<Counts>>);
 #[derive(Default)]
 struct Counts {
     total: usize,
-    by_address: BTreeMap<IpAddr, usize>,
+    /// Proven and unproven apart: who forges an address takes nothing from who has it.
+    by_address: BTreeMap<(IpAddr, bool), usize>,
 }
 
 /// What is to happen with somebody who wants to begin a handshake.
@@ -42,16 +43,16 @@ pub(crate) enum Verdict {
 /// Stands for one unfinished handshake.
 pub(crate) struct Ticket {
     counts: Arc<Mutex<Counts>>,
-    address: IpAddr,
+    source: (IpAddr, bool),
 }
 
 impl Gate {
     /// `known` is where a peer listens.
     pub(crate) fn judge(&self, address: IpAddr, proven: bool, known: bool) -> Verdict {
-        let address = shared(address);
+        let source = (shared(address), proven);
         let total = if known { TOTAL + RESERVED } else { TOTAL };
         let mut counts = lock(&self.0);
-        let own = counts.by_address.get(&address).copied().unwrap_or(0);
+        let own = counts.by_address.get(&source).copied().unwrap_or(0);
         if !proven && counts.total >= UNPROVEN {
             return Verdict::Prove;
         }
@@ -59,8 +60,8 @@ impl Gate {
             return Verdict::Refuse;
         }
         counts.total += 1;
-        counts.by_address.insert(address, own + 1);
-        Verdict::Admit(Ticket { counts: self.0.clone(), address })
+        counts.by_address.insert(source, own + 1);
+        Verdict::Admit(Ticket { counts: self.0.clone(), source })
     }
 }
 
@@ -68,10 +69,10 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut counts = lock(&self.counts);
         counts.total = counts.total.saturating_sub(1);
-        match counts.by_address.get_mut(&self.address) {
+        match counts.by_address.get_mut(&self.source) {
             Some(own) if *own > 1 => *own -= 1,
             _ => {
-                counts.by_address.remove(&self.address);
+                counts.by_address.remove(&self.source);
             }
         }
     }
@@ -120,7 +121,15 @@ mod tests {
         assert!(matches!(gate.judge(v4(1), true, false), Verdict::Refuse));
         assert!(admit(&gate, v4(2), true).is_some());
         drop(held);
-        assert!(admit(&gate, v4(1), false).is_some(), "places are given back");
+        assert!(admit(&gate, v4(1), true).is_some(), "places are given back");
+    }
+
+    #[test]
+    fn who_forges_an_address_does_not_keep_out_who_has_it() {
+        let gate = Gate::default();
+        let _forged: Vec<_> = (0..UNPROVEN).map(|_| admit(&gate, v4(1), false).unwrap()).collect();
+        assert!(matches!(gate.judge(v4(1), false, true), Verdict::Prove));
+        assert!(matches!(gate.judge(v4(1), true, true), Verdict::Admit(_)));
     }
 
     #[test]

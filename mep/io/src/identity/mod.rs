@@ -30,6 +30,9 @@ pub struct Identity {
     files: Option<Files>,
     current: ArcSwap<Current>,
     history: Mutex<History>,
+    /// Held by who looks at the files, so that looks come one after the other. Whoever asks for the status must not wait for a
+    /// file system that hangs, so `history` is never held meanwhile.
+    looking: Mutex<()>,
 }
 
 /// What an operator wants to know of it.
@@ -116,6 +119,7 @@ impl Identity {
             files,
             current: ArcSwap::from_pointee(current),
             history: Mutex::new(History { prints, loaded: Instant::now(), reloads: 0, error }),
+            looking: Mutex::new(()),
         }
     }
 
@@ -124,14 +128,20 @@ impl Identity {
     /// replaced one after the other do not fit together for a moment.
     pub fn refresh(&self, asks: bool) -> News {
         let Some(files) = &self.files else { return News::None };
-        let mut history = self.history();
+        let _turn = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         let prints = Prints::take(files);
-        let changed = history.prints.as_ref() != Some(&prints);
-        if !changed && history.error.is_none() && !asks {
-            return News::None;
-        }
-        history.prints = Some(prints);
-        match Current::load(files, &self.group, &self.me, Outdated::Refuse) {
+        let changed = {
+            let mut history = self.history();
+            let changed = history.prints.as_ref() != Some(&prints);
+            if !changed && history.error.is_none() && !asks {
+                return News::None;
+            }
+            history.prints = Some(prints);
+            changed
+        };
+        let loaded = Current::load(files, &self.group, &self.me, Outdated::Refuse);
+        let mut history = self.history();
+        match loaded {
             Ok(current) => {
                 let news = if current.subject() == self.current.load().subject() && !changed {
                     News::None
