@@ -27,8 +27,13 @@ pub(crate) async fn watch(identity: Arc<Identity>, asked: Arc<Notify>, stop: Can
             _ = ticks.tick() => false,
         };
         let looked = identity.clone();
-        // A file system that hangs must not take a thread from the runtime.
-        let Ok(news) = tokio::task::spawn_blocking(move || looked.refresh(asks)).await else { continue };
+        // A file system that hangs must not take a thread from the runtime, nor keep the node from stopping.
+        let looking = tokio::task::spawn_blocking(move || looked.refresh(asks));
+        let news = tokio::select! {
+            () = stop.cancelled() => return,
+            news = looking => news,
+        };
+        let Ok(news) = news else { continue };
         match news {
             News::None => {}
             News::Renewed(subject) => {

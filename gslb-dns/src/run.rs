@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The exit code of a command that did not do its work.
@@ -92,7 +93,8 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
     let config = Arc::new(load(args).map_err(RunError::Config)?);
     let identity = Arc::new(identity(&config)?);
     raise_descriptor_limit(config.dns.tcp_connections);
-    runtime()?.block_on(async {
+    let runtime = runtime()?;
+    let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let mut server = Server::start(config.clone(), identity).await?;
         let node = &config.this_node().id;
@@ -109,7 +111,10 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
         tracing::info!(%node, failure = failure.as_deref(), "node stops");
         server.stop().await;
         failure.map_or(Ok(()), |failure| Err(RunError::Failed(failure)))
-    })
+    });
+    // A look at files that hangs is not waited for.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    ended
 }
 
 /// The runtime of all commands.
@@ -136,14 +141,14 @@ impl Signals {
     }
 
     /// Returns when the process is asked to stop: SIGTERM, or Ctrl-C. SIGHUP means "read your files again" everywhere: a
-    /// node does so with its certificates, and can't with its configuration.
+    /// node does so with its certificate for peers, and can't with its configuration nor with that of DNS over TLS.
     pub(crate) async fn stopped(&mut self, hung_up: impl Fn()) {
         loop {
             tokio::select! {
                 biased;
                 _ = self.hangup.recv() => {
                     tracing::warn!(
-                        "SIGHUP: certificates are read again; the configuration is read at the start only: restart to take \
+                        "SIGHUP: the certificate for peers is read again; all else is read at the start only: restart to take \
                          changes"
                     );
                     hung_up();
@@ -166,8 +171,9 @@ pub(crate) fn identity(config: &Config) -> Result<Identity, RunError> {
     Ok(Identity::load_at_start(&files, &group, &config.this_node().id)?)
 }
 
-/// Descriptors for all but DNS clients: the admin API's connections take half, checks and probes under way the rest.
-const OTHER_DESCRIPTORS: u64 = 256;
+/// Descriptors for all but DNS clients: unfinished handshakes with peers take more than half, the admin API's connections a quarter,
+/// checks and probes under way the rest.
+const OTHER_DESCRIPTORS: u64 = 576;
 
 /// A probe or a TCP client takes a descriptor; the usual soft limit of 1024 is far below the hard one. Where that is too low
 /// as well, DNS clients over TCP could take all there are: monitors and the admin API would stand still.

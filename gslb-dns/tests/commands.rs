@@ -223,7 +223,7 @@ fn too_few_descriptors_for_the_clients_allowed_are_warned_of() {
         node.stderr()
     };
     let warning = "raise the limit of open files or lower dns.tcp_connections";
-    let (few, enough) = (logged(767), logged(768));
+    let (few, enough) = (logged(1087), logged(1088));
     assert!(few.contains(warning), "{few}");
     assert!(!enough.contains(warning), "{enough}");
 }

@@ -6,6 +6,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::net::SocketAddr;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A stream shows every ten seconds that it lives; one silent for longer is taken for dead.
 const SILENCE: Duration = Duration::from_secs(35);
@@ -26,13 +27,15 @@ pub(super) struct Event {
 pub(super) struct Events {
     address: SocketAddr,
     body: Incoming,
+    /// When something came last, a keep-alive at least: whoever waits for an event may give up waiting and begin again.
+    heard: Instant,
     /// What has come of the next one.
     text: Text,
 }
 
 impl Events {
     pub(super) fn of(address: SocketAddr, body: Incoming) -> Self {
-        Events { address, body, text: Text::default() }
+        Events { address, body, heard: Instant::now(), text: Text::default() }
     }
 
     /// The next event; `None` at the end.
@@ -43,11 +46,12 @@ impl Events {
             if let Some(event) = self.text.next().map_err(broken)? {
                 return Ok(Some(event));
             }
-            let frame = tokio::time::timeout(SILENCE, self.body.frame()).await;
+            let frame = tokio::time::timeout_at(self.heard + SILENCE, self.body.frame()).await;
             let Some(frame) = frame.map_err(|_| broken("the stream is silent".to_owned()))? else {
                 return Ok(None);
             };
             let frame = frame.map_err(|error| broken(error.to_string()))?;
+            self.heard = Instant::now();
             self.text.take(frame.into_data().unwrap_or_default());
         }
     }

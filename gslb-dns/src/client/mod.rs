@@ -35,8 +35,9 @@ pub(crate) enum Command {
     /// Show how a node is, and what is wrong with it.
     #[command(
         after_help = "Exit code: 0 if all is well; 1 if not: the node task is stuck, a peer has no session or other \
-                            settings, a link of others fails, a site is silent, a service is down, a certificate \
-                            expires within two weeks or can't be renewed; 3 if the node can't be reached."
+                            settings, a link of others fails, a site is silent or held down, a service is down, a \
+                            peer's RTTs are implausible, a certificate expires within two weeks or can't be \
+                            renewed; 3 if the node can't be reached."
     )]
     Status,
     /// Show the other nodes of the group.

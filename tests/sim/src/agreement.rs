@@ -124,7 +124,11 @@ impl World {
             let is_held = view(host)
                 .zip(host.local(self.now()))
                 .is_some_and(|(view, local)| local.since(view.since) < host.config().mep.down_delay + ROUND);
-            is_held || !config.remote_monitors.is_empty()
+            // The hold may be younger than the state: a site that had it down itself can fall silent as well.
+            let is_site_held = host.published().is_some_and(|published| {
+                published.sites.get(config.site.get()).is_some_and(|site| site.held_until.is_some())
+            });
+            is_held || is_site_held || !config.remote_monitors.is_empty()
         };
         match differing.clone().find(|host| !judges_itself(host)) {
             Some(host) => Settled::Differs(format!(
