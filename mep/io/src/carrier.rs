@@ -260,7 +260,7 @@ impl Work {
     }
 
     fn admit_quic(&mut self, incoming: quinn::Incoming) {
-        if let Some(accepted) = quic::admit(&self.shared, incoming) {
+        if let Some(accepted) = quic::admit(&self.shared, self.sockets.quic.open_connections(), incoming) {
             self.running.spawn(accepted);
         }
     }

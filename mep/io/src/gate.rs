@@ -19,6 +19,16 @@ const RESERVED: usize = 64;
 /// Unfinished handshakes at most from one IPv4 address or IPv6 /64; several nodes may stand behind one address translator.
 const PER_ADDRESS: usize = 32;
 
+/// QUIC connections at most, those among them that are closed and drain (RFC 9000 section 10.2: three timeouts long, about
+/// 3 s after a refusal). A group of 32 nodes has some sixty; who is refused and comes again at once has the rest.
+const OPEN: usize = 1024;
+
+/// Whether the endpoint holds so many connections that a handshake more is one too many. `known` is where a peer listens:
+/// there are places that strangers can't take.
+pub(crate) const fn is_crowded(open: usize, known: bool) -> bool {
+    open >= if known { OPEN + RESERVED } else { OPEN }
+}
+
 /// Counts unfinished handshakes.
 #[derive(Default)]
 pub(crate) struct Gate(Arc<Mutex<Counts>>);
@@ -138,6 +148,12 @@ mod tests {
         let address = |n: usize| IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) + n as u128));
         let _held: Vec<_> = (0..PER_ADDRESS).map(|n| admit(&gate, address(n), true).unwrap()).collect();
         assert!(matches!(gate.judge(address(99), true, false), Verdict::Refuse));
+    }
+
+    #[test]
+    fn connections_that_drain_count_and_leave_room_for_peers() {
+        assert!(!is_crowded(OPEN - 1, false) && is_crowded(OPEN, false));
+        assert!(!is_crowded(OPEN + RESERVED - 1, true) && is_crowded(OPEN + RESERVED, true));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::link::{Stream, greet_back, peer_of};
 use super::{code, server, words};
 use crate::carrier::{Shared, plain};
-use crate::gate::{Ticket, Verdict};
+use crate::gate::{Ticket, Verdict, is_crowded};
 use crate::identity::Current;
 use crate::link::{Link, Why};
 use quinn::{Connection, Incoming};
@@ -11,12 +11,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
-/// Decides about a first packet. What is let in becomes a task, for the caller to run.
+/// Decides about a first packet, where the endpoint holds `open` connections. What is let in becomes a task, for the caller
+/// to run.
 pub(crate) fn admit(
     shared: &Arc<Shared>,
+    open: usize,
     incoming: Incoming,
 ) -> Option<impl Future<Output = ()> + Send + 'static> {
     let address = incoming.remote_address();
+    if is_crowded(open, shared.admission.knows(address.ip())) {
+        tracing::trace!(%address, open, "too many connections");
+        incoming.refuse();
+        return None;
+    }
     match shared.judge(&shared.quic_gate, address.ip(), incoming.remote_address_validated()) {
         Verdict::Admit(ticket) => Some(accept(shared.clone(), incoming, ticket)),
         Verdict::Prove => {
