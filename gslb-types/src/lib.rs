@@ -15,7 +15,8 @@ pub use ldns::{Ldns, LdnsMasks};
 pub use mep::{Transport, TriggerMonitor};
 pub use method::{AllDown, GslbMethod, LbMethod, ProbeKind, Weight, WeightError};
 pub use name::{
-    MAX_SITES, NameError, NodeId, NodeName, ServiceName, SiteIndex, SiteName, VserverName, ZoneName,
+    LbVserverName, MAX_SITES, NameError, NodeId, NodeName, ServiceName, SiteIndex, SiteName, VserverName,
+    ZoneName,
 };
 pub use rtt::{Reach, Rtt};
 pub use state::ServiceState;

@@ -111,6 +111,10 @@ name! {
     /// The name of a GSLB virtual server: the policy behind GSLB domains.
     VserverName
 }
+name! {
+    /// The name of an LB virtual server: a listener that proxies to services of its site.
+    LbVserverName
+}
 
 /// The name of a zone, lower case, absolute, with the final dot: `gslb.test.`
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
