@@ -2,6 +2,8 @@
 
 use crate::hash;
 use gslb_types::{Rtt, ServiceName, Weight};
+use std::fmt;
+use std::str::FromStr;
 
 /// A service that takes part in one choice, with what has been counted and measured of it.
 ///
@@ -63,6 +65,29 @@ impl ServiceId {
     }
 }
 
+/// Sixteen hexadecimal digits: what a persistence cookie holds. It names the service to this node and to nobody else.
+impl fmt::Display for ServiceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// A text is no [`ServiceId`]: not sixteen lower-case hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoServiceId;
+
+impl FromStr for ServiceId {
+    type Err = NoServiceId;
+
+    fn from_str(text: &str) -> Result<Self, NoServiceId> {
+        let digit = |c: u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
+        if text.len() != 16 || !text.bytes().all(digit) {
+            return Err(NoServiceId);
+        }
+        u64::from_str_radix(text, 16).map(ServiceId).map_err(|_| NoServiceId)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +98,16 @@ mod tests {
         let id = |name| ServiceId::of(&ServiceName::new(name).unwrap()).get();
         assert_eq!(id("web-1"), 9_695_832_219_467_212_433);
         assert_eq!(id("web-2"), 4_374_702_024_990_467_816);
+    }
+
+    #[test]
+    fn a_number_reads_back_as_written_and_nothing_else_reads() {
+        let id = ServiceId(0x00ff_0012_3456_789a);
+        assert_eq!(id.to_string(), "00ff00123456789a");
+        assert_eq!("00ff00123456789a".parse(), Ok(id));
+        for bad in ["", "ff", "00FF00123456789a", "+0ff00123456789a", "00ff00123456789a0", "ü0ff00123456789"]
+        {
+            assert_eq!(bad.parse::<ServiceId>(), Err(NoServiceId), "{bad}");
+        }
     }
 }

@@ -29,6 +29,12 @@ pub fn rendezvous<T>(items: &[T], face: impl Fn(&T) -> (ServiceId, Weight), clie
         .map(|(index, _)| index)
 }
 
+/// A number from 0 to 99 for the client and the service, the same each time. It says nothing of who wins the client, which
+/// the upper bits of the draw decide.
+pub(crate) fn percentile(id: ServiceId, client: IpAddr) -> u64 {
+    ClientBytes::new(client).draw(id) % 100
+}
+
 /// The number that stands for a name.
 pub(crate) fn of_name(name: &[u8]) -> u64 {
     SipHasher13::new_with_key(KEY).hash(name)

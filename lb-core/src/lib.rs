@@ -7,7 +7,10 @@
 //!
 //! Who takes part is the caller's business too: only services that are up, not draining and below their limits are
 //! candidates.
+//!
+//! [`Balancer`] is such a caller: one LB virtual server as a machine, with all that has to be remembered between requests.
 
+mod balancer;
 mod candidate;
 mod choose;
 mod hash;
@@ -17,7 +20,11 @@ mod score;
 mod slow_start;
 mod window;
 
-pub use candidate::{Candidate, ServiceId};
+pub use balancer::{
+    Balancer, BalancerSettings, BalancerView, Client, LocalPersistence, MemberId, MemberSettings, MemberView,
+    NoService, Output, Pick, PickedBy,
+};
+pub use candidate::{Candidate, NoServiceId, ServiceId};
 pub use choose::{Choice, Why, choose};
 pub use hash::rendezvous;
 pub use response_time::mean;

@@ -63,6 +63,11 @@ impl Measure {
 
     /// The candidate's score; `None` while what the method needs is not known of it.
     pub fn score(self, candidate: &Candidate) -> Option<Score> {
+        Some(Score::new(self.n(candidate)?, candidate.weight))
+    }
+
+    /// The candidate's N, in microseconds, bytes, packets or connections; `None` as for the score.
+    pub fn n(self, candidate: &Candidate) -> Option<u64> {
         let n = match self.of {
             Metric::MonitorTime => self.load(candidate, candidate.response_time?.as_micros()),
             Metric::FirstByteTime => self.load(candidate, candidate.ttfb?.as_micros()),
@@ -70,7 +75,7 @@ impl Measure {
             Metric::Packets => candidate.packets?,
             Metric::Connections => u64::from(candidate.active?),
         };
-        Some(Score::new(n, candidate.weight))
+        Some(n)
     }
 
     /// Open transactions times microseconds. 32 bits times 32 bits cannot overflow 64.

@@ -52,14 +52,18 @@ impl SlowStart {
     /// A service takes part no longer: it was unbound, disabled, or went DOWN. The rest need no more rounds for it.
     pub fn handle_service_left(&mut self) {
         self.services = self.services.saturating_sub(1);
-        if let State::Starting { left } = self.state {
-            self.state = State::after(left.get().min(self.budget()));
-        }
+        self.trim();
     }
 
     /// Another method decides from now on; its metrics may say nothing yet.
     pub fn handle_method_changed(&mut self) {
         self.restart();
+    }
+
+    /// So many requests per service from now on; a slow start under way lasts no longer than it would with them.
+    pub fn handle_factor(&mut self, factor: u32) {
+        self.factor = factor;
+        self.trim();
     }
 
     /// A request was given to some service.
@@ -72,6 +76,14 @@ impl SlowStart {
     /// Whether the virtual server goes round at this moment.
     pub fn is_starting(&self) -> bool {
         self.state != State::Settled
+    }
+
+    /// How many requests still go round.
+    pub const fn left(&self) -> u64 {
+        match self.state {
+            State::Starting { left } => left.get(),
+            State::Settled => 0,
+        }
     }
 
     /// The method to choose the next service by, where `configured` is the virtual server's own.
@@ -89,6 +101,12 @@ impl SlowStart {
                     configured
                 }
             }
+        }
+    }
+
+    fn trim(&mut self) {
+        if let State::Starting { left } = self.state {
+            self.state = State::after(left.get().min(self.budget()));
         }
     }
 

@@ -35,7 +35,10 @@ const TABLE: &[Rule] = &[
         name: "lb-core",
         level: 1,
         may_use: &["gslb-types"],
-        kind: Kind::Pure(&[("siphasher", "source-IP hash, the same on every node and version")]),
+        kind: Kind::Pure(&[
+            ("serde", "what a virtual server shows of itself appears in the API"),
+            ("siphasher", "source-IP hash, the same on every node and version"),
+        ]),
     },
     Rule {
         name: "probes-core",
