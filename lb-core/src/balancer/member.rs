@@ -108,11 +108,13 @@ impl Member {
         }
     }
 
-    /// Why it can be given no new client's request; `None` if it can.
+    /// Why it can be given no new client's request; `None` if it can. [`Out::Learning`] is all that speaks against it, if
+    /// that is what is said.
     pub(super) fn out(&self, now: Timestamp) -> Option<Out> {
-        match (self.standing(), self.limit(now)) {
-            (Some(out), _) => Some(out),
-            (None, limit) => limit,
+        match self.standing() {
+            None => self.limit(now),
+            Some(Out::Learning) => self.limit(now).or(Some(Out::Learning)),
+            Some(out) => Some(out),
         }
     }
 

@@ -25,7 +25,7 @@ pub use view::{BalancerView, MemberView};
 
 use crate::{Candidate, Measure, ServiceId, SlowStart};
 use gslb_types::{LbMethod, Rtt, ServiceName, ServiceState, Timestamp};
-use member::{Drain, Member, TimeToFirstByte};
+use member::{Drain, Member, Out, TimeToFirstByte};
 use select::Chosen;
 use sessions::Sessions;
 use std::collections::VecDeque;
@@ -234,14 +234,11 @@ impl Balancer {
 
     /// LEARNING rather than DOWN as long as nothing is known of a member that could turn out to be up.
     fn effective_state(&self, now: Timestamp) -> (ServiceState, Option<NoService>) {
+        let learning = |m: &Member| m.out(now) == Some(Out::Learning);
         match self.availability(now) {
             Ok(()) => (ServiceState::Up, None),
-            Err(none) => {
-                let learning = none == NoService::AllDown
-                    && self.members.iter().any(|m| m.out(now) == Some(member::Out::Learning));
-                let state = if learning { ServiceState::Learning } else { ServiceState::Down };
-                (state, Some(none))
-            }
+            Err(none) if self.members.iter().any(learning) => (ServiceState::Learning, Some(none)),
+            Err(none) => (ServiceState::Down, Some(none)),
         }
     }
 }

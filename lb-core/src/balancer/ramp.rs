@@ -53,7 +53,8 @@ impl Ramp {
     /// nobody has a burst to claim.
     pub(super) fn save_up(&mut self, mine: u64, all: u64) {
         if let Ramp::Growing { credit, .. } = self {
-            let part = u128::from(mine) * u128::from(WHOLE_TURN) / u128::from(all.max(1));
+            // Rounded up, so that five fifths are a turn.
+            let part = (u128::from(mine) * u128::from(WHOLE_TURN)).div_ceil(u128::from(all.max(1)));
             *credit = credit.saturating_add(u64::try_from(part).unwrap_or(WHOLE_TURN)).min(2 * WHOLE_TURN);
         }
     }

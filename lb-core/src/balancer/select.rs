@@ -3,7 +3,6 @@
 use super::member::{Member, Out};
 use super::ramp::FULL;
 use super::{Balancer, Client, LocalPersistence, MemberId, NoService, PickedBy};
-use crate::choose::Why;
 use crate::hash::percentile;
 use crate::{Candidate, Measure, Score, choose};
 use gslb_types::{LbMethod, Timestamp};
@@ -77,10 +76,9 @@ impl Balancer {
                 Some(out) => none = none.max(out.as_no_service()),
             }
         }
-        if self.candidates.is_empty() && none == NoService::AllDown {
+        if self.candidates.is_empty() {
             for (position, member) in self.members.iter().enumerate() {
-                let unknown = member.standing() == Some(Out::Learning) && member.limit(now).is_none();
-                if unknown && !tried.contains(&member.id) {
+                if member.out(now) == Some(Out::Learning) && !tried.contains(&member.id) {
                     self.candidates.push(member.candidate(now, position, self.method));
                 }
             }
@@ -129,12 +127,5 @@ impl Balancer {
         holder.filter(|position| {
             !self.candidates.iter().filter(|c| c.position == *position).any(|c| compared(&c))
         })
-    }
-}
-
-/// The words of the method that chose, for those who explain a pick.
-impl From<Why> for PickedBy {
-    fn from(why: Why) -> Self {
-        PickedBy::Method(why)
     }
 }
