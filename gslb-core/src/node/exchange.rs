@@ -12,6 +12,11 @@ impl Node {
             Output::Carrier(command) => self.outputs.push_back(super::Output::Carrier(command)),
             Output::PeerUp { peer } => self.peer_up(now, &peer),
             Output::PeerDown { peer, reason } => self.peer_down(now, &peer, &reason),
+            // Nothing but what is shown of it changes, and that at once.
+            Output::PeerTurned { peer, state } => {
+                tracing::debug!(%peer, state = state.as_str(), "session in doubt, or no longer");
+                self.publish_soon(now);
+            }
             Output::Synced { peer } => {
                 let asked = self.sites.synced(now, &peer);
                 self.ask_speaker(now, asked);
@@ -43,6 +48,15 @@ impl Node {
             }
             Output::RelayUp { site, via } => self.relay_up(now, &site, &via),
             Output::RelayDown { site, via, reason } => self.relay_down(now, &site, &via, &reason),
+            Output::Contested { site, via, deniers } => {
+                let deniers: Vec<String> = deniers.iter().map(ToString::to_string).collect();
+                tracing::warn!(%site, %via, ?deniers, "one peer alone claims to hear the site; its word counts, look at both");
+                self.publish_soon(now);
+            }
+            Output::Settled { site } => {
+                tracing::info!(%site, "what is said of the site is not contradicted any longer");
+                self.publish_soon(now);
+            }
             Output::Sessions { sessions, .. } => self.sessions_told(now, &sessions),
         }
     }
@@ -167,8 +181,10 @@ impl Node {
                 continue;
             };
             self.prober.note_elsewhere(row.ldns, reach, kind);
-            if let Some(advertised) = self.own.told(now, row.ldns, cell, &self.shared.rtts) {
-                self.mep.note_rtt(now, advertised.ldns, advertised.first);
+            match self.own.told(now, row.ldns, cell, &self.shared.rtts) {
+                Some(_) if reach == Reach::Pending => self.mep.note_withdrawn(now, row.ldns),
+                Some(advertised) => self.mep.note_rtt(now, advertised.ldns, advertised.first),
+                None => {}
             }
         }
     }

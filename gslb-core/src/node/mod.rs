@@ -199,7 +199,7 @@ impl Node {
         self.persistence.handle_timeout(now);
         for advertised in self.own.withdraw_stale(now, self.neighbours.confirmed(), &self.shared.rtts) {
             self.stats.withdrawn += 1;
-            self.mep.note_rtt(now, advertised.ldns, advertised.first);
+            self.mep.note_withdrawn(now, advertised.ldns);
         }
         self.exchange(now);
         while self.mep.poll_timeout().is_some_and(|at| at <= now) {
@@ -334,7 +334,7 @@ impl Node {
                 self.shared.rtts.remove(ldns);
                 // Nothing here will tell when the value changes, yet this node's words would go on confirming it (I-46).
                 if is_missed {
-                    self.mep.note_rtt(now, ldns, false);
+                    self.mep.note_withdrawn(now, ldns);
                 }
             }
         }

@@ -57,6 +57,11 @@ impl Values for Told<'_> {
         self.told(self.site(site)?, ldns)
     }
 
+    fn columns(&self, site: &SiteName, ldns: &[Ldns]) -> Vec<KnownLdns> {
+        let Some(site) = self.site(site) else { return Vec::new() };
+        ldns.iter().filter_map(|ldns| self.told(site, *ldns)).collect()
+    }
+
     fn column_after(&self, site: &SiteName, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
         let Some(site) = self.site(site) else { return Vec::new() };
         let entries = self.own.entries_after(after).take(limit);

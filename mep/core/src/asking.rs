@@ -12,6 +12,7 @@
 //! One hop: a relay tells what it hears itself. A word about a site that was not asked for is a violation (threat T8).
 
 use crate::PeerState;
+use crate::contest::Contest;
 use crate::mep::{Mep, Timer};
 use crate::output::Output;
 use crate::peer::{Peer, Session};
@@ -39,20 +40,21 @@ const START: Duration = Duration::from_secs(2);
 #[derive(Default)]
 pub(crate) struct Asking {
     /// By silent site.
-    relays: BTreeMap<SiteName, Relay>,
+    pub(crate) relays: BTreeMap<SiteName, Relay>,
     /// Who was asked in vain, by site and place, and until when that counts.
     barren: BTreeMap<(SiteName, usize), Timestamp>,
 }
 
 /// A peer that was asked for a site.
 #[derive(Clone, Copy, Debug)]
-struct Relay {
-    place: usize,
-    stands: bool,
+pub(crate) struct Relay {
+    pub(crate) place: usize,
+    pub(crate) stands: bool,
     /// When it was asked, or last said a word about the site.
     heard: Timestamp,
     /// Until when another word about the site must have come.
     until: Timestamp,
+    pub(crate) contest: Option<Contest>,
 }
 
 impl Mep {
@@ -64,11 +66,14 @@ impl Mep {
         sites.remove(&self.me.site);
         for site in &sites {
             self.look_for_relay(now, site);
+            self.judge_relay(now, site);
         }
         self.request(now);
         let until = self.asking.relays.values().map(|relay| relay.until);
         let start = Some(self.started + START).filter(|start| *start > now);
-        if let Some(next) = until.chain(self.asking.barren.values().copied()).chain(start).min() {
+        let raise = self.asking.relays.values().filter_map(|relay| relay.contest?.raise_at(self.doubtful()));
+        if let Some(next) = until.chain(raise).chain(self.asking.barren.values().copied()).chain(start).min()
+        {
             self.timers.set(Timer::Relays, next);
         }
     }
@@ -102,7 +107,7 @@ impl Mep {
         }
         if let Some(place) = self.best_relay(now, site, None) {
             let until = now + self.settings.keepalive / ANSWERS_PER_KEEPALIVE;
-            let relay = Relay { place, stands: false, heard: now, until };
+            let relay = Relay { place, stands: false, heard: now, until, contest: None };
             self.asking.relays.insert(site.clone(), relay);
         }
     }
@@ -118,22 +123,27 @@ impl Mep {
         true
     }
 
-    /// Of the peers that hear a site, one that was heard lately, and of those the one with the highest hash: every node of the
-    /// group comes to another one.
+    /// Of the peers that hear a site, one that was heard lately, and of those one that hears a node which most others hear, too:
+    /// who alone claims to hear a node may be mad (threat T8). Of equals the one with the highest hash: every node of the group
+    /// comes to another one.
     fn best_relay(&self, now: Timestamp, site: &SiteName, without: Option<usize>) -> Option<usize> {
-        let hears = |place: &usize| {
-            let peer = &self.peers[*place];
-            let is_barren = self.asking.barren.contains_key(&(site.clone(), *place));
-            let is_ready = peer.session.as_ref().is_some_and(|session| session.synced);
-            is_ready
-                && !is_barren
-                && without != Some(*place)
-                && peer.hears(now, site, self.settings.keepalive)
+        let keepalive = self.settings.keepalive;
+        let ready = || self.peers.iter().enumerate().filter(|(_, peer)| peer.is_synced());
+        let mut claims: BTreeMap<&NodeId, usize> = BTreeMap::new();
+        for node in ready().flat_map(|(_, peer)| peer.heard_of(now, site, keepalive)) {
+            *claims.entry(node).or_default() += 1;
+        }
+        let agreement = |peer: &Peer| {
+            peer.heard_of(now, site, keepalive).filter_map(|node| claims.get(node)).max().copied()
         };
-        (0..self.peers.len()).filter(hears).max_by_key(|place| {
-            let peer = &self.peers[*place];
-            (peer.status.state == PeerState::Up, weight(&self.me, site, &peer.id), *place)
-        })
+        let is_barren = |place: usize| self.asking.barren.contains_key(&(site.clone(), place));
+        let candidates = ready().filter(|(place, _)| without != Some(*place) && !is_barren(*place));
+        let rated = candidates.filter_map(|(place, peer)| {
+            let rank =
+                (peer.status.state == PeerState::Up, agreement(peer)?, weight(&self.me, site, &peer.id));
+            Some((rank, place))
+        });
+        rated.max().map(|(_, place)| place)
     }
 
     /// Tells every peer what is wanted of it, if that is not what it was told last.
@@ -152,9 +162,10 @@ impl Mep {
         }
     }
 
-    fn drop_relay(&mut self, now: Timestamp, site: &SiteName, reason: &str) {
+    pub(crate) fn drop_relay(&mut self, now: Timestamp, site: &SiteName, reason: &str) {
         let Some(relay) = self.asking.relays.remove(site) else { return };
         self.timers.set(Timer::Relays, now);
+        self.settle(site, relay.contest);
         if relay.stands {
             self.show_relay(site, None);
             let via = self.peers[relay.place].id.clone();
@@ -258,6 +269,11 @@ impl Mep {
 }
 
 impl Asking {
+    /// Does not ask a peer for a site for a while.
+    pub(crate) fn pass_over(&mut self, now: Timestamp, site: &SiteName, place: usize) {
+        self.barren.insert((site.clone(), place), now + BARREN);
+    }
+
     /// Forgets that a peer was asked in vain for sites it says it has lost, too: when it hears them again it may be asked.
     pub(crate) fn lost(&mut self, place: usize, has_lost: impl Fn(&SiteName) -> bool) {
         self.barren.retain(|(site, asked), _| *asked != place || !has_lost(site));
@@ -265,13 +281,24 @@ impl Asking {
 }
 
 impl Peer {
-    /// Whether the peer says that it hears a node of a site, and has said so not long ago.
-    fn hears(&self, now: Timestamp, site: &SiteName, keepalive: Duration) -> bool {
-        let Some(told) = self.status.links_at else { return false };
-        let is_fresh = |age: Duration| age + now.since(told) < keepalive;
-        self.status.links.iter().any(|link| {
+    /// Whether it has told all it knew: it can be asked for more.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.synced)
+    }
+
+    /// The nodes of a site that the peer says it hears, if it has said so not long ago.
+    pub(crate) fn heard_of<'a>(
+        &'a self,
+        now: Timestamp,
+        site: &'a SiteName,
+        keepalive: Duration,
+    ) -> impl Iterator<Item = &'a NodeId> {
+        let told = self.status.links_at.map(|told| now.since(told));
+        let is_fresh = move |age: Duration| told.is_some_and(|told| age + told < keepalive);
+        let links = self.status.links.iter().filter(move |link| {
             link.peer.site == *site && link.state.has_session() && link.word_age.is_some_and(is_fresh)
-        })
+        });
+        links.map(|link| &link.peer)
     }
 
     /// Whether the peer says that it hears no node of a site.

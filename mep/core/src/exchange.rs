@@ -3,7 +3,7 @@
 use crate::carrier::{ConnId, MAX_FRAME};
 use crate::link::Disorder;
 use crate::mep::{Mep, Timer, queues};
-use crate::outbox::Part;
+use crate::outbox::{Part, Step};
 use crate::output::{DownReason, Output};
 use crate::peer::Session;
 use crate::proto;
@@ -15,6 +15,12 @@ use std::time::Duration;
 
 /// Violations in one session after which the peer is not listened to any longer (threat T8).
 const MOST_VIOLATIONS: u64 = 1000;
+
+/// Steps taken for one peer before others have their turn; each looks up about a chunk at most.
+const MOST_STEPS: usize = 16;
+
+/// The others' turn.
+const BREATH: Duration = Duration::from_millis(1);
 
 impl Mep {
     /// Takes a frame.
@@ -44,29 +50,32 @@ impl Mep {
     /// Sends what is due, as far as there is room.
     pub(crate) fn pump(&mut self, now: Timestamp, place: usize, values: &dyn Values) {
         self.say_of_the_mesh(now, place);
-        loop {
-            let Some(session) = self.peers[place].session.as_mut() else { return };
-            let parts = if session.link.has_room() {
-                self.outbox.next(now, &mut session.queue, values)
-            } else {
-                Vec::new()
-            };
-            if parts.is_empty() {
-                break;
-            }
-            for part in parts {
-                self.say(now, place, &part);
-            }
-        }
+        let is_done = self.take_steps(now, place, values);
         self.tell_missed(now);
         let Some(session) = self.peers[place].session.as_ref() else { return };
-        let next = session.queue.next_at().filter(|_| session.link.has_room());
+        let more = (!is_done).then_some(now + BREATH);
+        let next = session.queue.next_at().into_iter().chain(more).min().filter(|_| session.link.has_room());
         if session.link.owes_acknowledgement() {
             self.keep_alive(now, place);
         }
         if let Some(next) = next {
             self.set_no_later(Timer::Pump(place), next);
         }
+    }
+
+    /// Takes so many steps at most. Returns whether nothing is due any longer, or there is no room for more.
+    fn take_steps(&mut self, now: Timestamp, place: usize, values: &dyn Values) -> bool {
+        for _ in 0..MOST_STEPS {
+            let Some(session) = self.peers[place].session.as_mut() else { return true };
+            if !session.link.has_room() {
+                return true;
+            }
+            match self.outbox.next(now, &mut session.queue, values) {
+                Step::Idle => return true,
+                Step::Went(parts) => parts.iter().for_each(|part| self.say(now, place, part)),
+            }
+        }
+        false
     }
 
     /// Sends what is not read from the table: links, whom it is to relay, whether it is to tell all once more.
@@ -95,6 +104,9 @@ impl Mep {
         let peer = &mut self.peers[place];
         let Some(session) = peer.session.as_mut() else { return };
         let (command, length) = session.link.send(now, &part.body);
+        if let Some(upto) = part.withdraws {
+            session.queue.withdrew(session.link.sent, upto);
+        }
         let status = &mut peer.status;
         status.frames_out += 1;
         status.bytes_out += length as u64;
@@ -173,9 +185,7 @@ impl Mep {
             Word::SnapshotEnd => self.snapshot_ended(now, place),
             Word::Rtts(rows) => self.rtts_arrived(now, place, rows),
             Word::Sightings(sightings) => self.sightings_arrived(now, place, sightings),
-            Word::Wanted(wanted) => {
-                wanted.into_iter().for_each(|ldns| self.asked(now, place, ldns, false));
-            }
+            Word::Wanted(wanted) => self.asked(now, place, wanted.into_iter(), false),
             Word::Metrics { age, services } => {
                 self.keep_metrics(now, now.before(age), place, &services);
                 let peer = self.peers[place].id.clone();
@@ -216,6 +226,7 @@ impl Mep {
         if let Some(session) = self.peers[place].session.as_mut() {
             session.snapshot_began = Some(now);
             session.synced = false;
+            session.queue.wants_nothing();
         }
     }
 
@@ -223,6 +234,7 @@ impl Mep {
         let peer = &mut self.peers[place];
         let began = peer.session.as_mut().and_then(|session| {
             session.synced = true;
+            self.outbox.wants_from_here(&mut session.queue);
             session.snapshot_began.take()
         });
         match began {
@@ -259,19 +271,21 @@ impl Mep {
 
     /// A fresh sighting asks for values, too: the teller has none.
     fn sightings_arrived(&mut self, now: Timestamp, place: usize, sightings: Vec<Sighting>) {
-        for sighting in sightings.iter().filter(|sighting| sighting.fresh) {
-            self.asked(now, place, Ldns::of(sighting.address, self.settings.masks), true);
-        }
+        let masks = self.settings.masks;
+        let fresh = sightings.iter().filter(|sighting| sighting.fresh);
+        self.asked(now, place, fresh.map(|sighting| Ldns::of(sighting.address, masks)), true);
         if !sightings.is_empty() {
             let peer = self.peers[place].id.clone();
             self.outputs.push_back(Output::Sightings { peer, sightings });
         }
     }
 
-    fn asked(&mut self, now: Timestamp, place: usize, ldns: Ldns, fresh: bool) {
-        let cap = self.settings.outbox_cap;
-        if let Some(session) = self.peers[place].session.as_mut() {
-            session.queue.asked(ldns, fresh, cap);
+    fn asked(&mut self, now: Timestamp, place: usize, asked: impl Iterator<Item = Ldns>, fresh: bool) {
+        let peer = &mut self.peers[place];
+        let Some(session) = peer.session.as_mut() else { return };
+        let dropped = asked.filter(|ldns| !session.queue.asked(*ldns, fresh)).count();
+        peer.status.asks_dropped += dropped as u64;
+        if session.queue.len() > 0 {
             self.set_no_later(Timer::Pump(place), now);
         }
     }
@@ -326,6 +340,7 @@ impl Mep {
 impl Session {
     /// The peer has read so far: it does not relay any longer what the last request took back.
     fn acknowledged(&mut self, ack: u64) {
+        self.queue.acknowledged(ack);
         self.request_read = !self.request_due && ack >= self.request_number;
         if self.request_read {
             self.released.clear();

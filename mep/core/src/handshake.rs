@@ -6,36 +6,21 @@
 //! as duplicates. An offer with a later hello than the session's says that the peer has lost that session, and wins.
 
 use crate::carrier::{CarrierCommand, ConnId};
-use crate::mep::{MOVED, Mep, Timer};
+use crate::mep::{Mep, Timer};
 use crate::outbox::Part;
-use crate::output::{DownReason, Output};
-use crate::peer::{Candidate, Dial, MOST_CANDIDATES, Session};
-use crate::transitions::Why;
-use crate::wire::{self, PeerHello, Refusal};
+use crate::output::DownReason;
+use crate::peer::{Candidate, MOST_CANDIDATES, Session};
+use crate::wire::{self, Refusal};
 use crate::{PeerState, proto};
-use gslb_types::{NodeId, Timestamp, Transport};
-use std::collections::BTreeSet;
+use gslb_types::{NodeId, Timestamp};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How long a connection may stand without the peer's hello.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A session that lasted this long proves the peer reachable: the back-off starts anew.
-const STABLE: Duration = Duration::from_secs(30);
-
-/// How long a peer that broke the protocol is neither dialled nor let in (threat T8). Long enough that it costs nothing to
-/// have it come back and do it again; short enough that an operator who put it right need not wait.
-const QUARANTINE: Duration = Duration::from_secs(60);
-
-/// Words are sent this many times as often as the less patient end asks for: two may be lost.
-const WORDS_PER_KEEPALIVE: u32 = 3;
-
-/// The shortest pause between two words, however impatient a peer claims to be.
-const LEAST_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the end that loses a collision is told.
-const DUPLICATE: &str = "duplicate";
+pub(crate) const DUPLICATE: &str = "duplicate";
 
 impl Mep {
     pub(crate) fn connected(
@@ -108,13 +93,6 @@ impl Mep {
         self.after_candidate(now, place);
     }
 
-    /// The session is gone, for whatever reason.
-    pub(crate) fn session_lost(&mut self, now: Timestamp, place: usize, reason: DownReason) {
-        if self.end_session(now, place, reason) {
-            self.after_candidate(now, place);
-        }
-    }
-
     pub(crate) fn hello_overdue(&mut self, now: Timestamp, conn: ConnId) {
         if let Some(place) = self.conns.get(&conn).copied() {
             self.refuse(now, place, conn, &Refusal::HelloTimeout(HELLO_TIMEOUT));
@@ -151,145 +129,6 @@ impl Mep {
         self.timers.set(Timer::Hello(conn), now + HELLO_TIMEOUT);
     }
 
-    /// Makes a candidate the session, in place of the one there is. If it is a better one with the same process, nobody sees
-    /// anything of it: what was told stands, and everything is told again.
-    fn establish(&mut self, now: Timestamp, place: usize, conn: ConnId, hello: PeerHello) {
-        let Some(candidate) = self.peers[place].take_candidate(conn) else { return };
-        self.timers.stop(Timer::Hello(conn));
-        let boot = self.peers[place].session.as_ref().map(|session| session.boot);
-        let moves = boot == Some(hello.boot) && self.peers[place].would_be_better(candidate.over);
-        match boot {
-            Some(_) if moves => self.retire_session(now, place),
-            Some(boot) if boot == hello.boot => {
-                self.end_session(now, place, DownReason::Superseded);
-            }
-            Some(boot) => {
-                self.peers[place].displace(boot);
-                self.end_session(now, place, DownReason::Restarted);
-            }
-            None => {}
-        }
-        let others: Vec<ConnId> = self.peers[place].candidates.iter().map(|other| other.link.conn).collect();
-        for other in others {
-            self.close_candidate(place, other, DUPLICATE);
-        }
-        let patience = hello.keepalive.unwrap_or(self.settings.keepalive).min(self.settings.keepalive);
-        let session = Session {
-            link: candidate.link,
-            boot: hello.boot,
-            number: hello.number,
-            since: now,
-            pause: (patience / WORDS_PER_KEEPALIVE).max(LEAST_PAUSE),
-            queue: self.outbox.queue(hello.knows_relays),
-            snapshot_began: None,
-            synced: false,
-            violations: 0,
-            over: candidate.over,
-            ageing: false,
-            knows_relays: hello.knows_relays,
-            links_due: hello.knows_relays,
-            requested: BTreeSet::new(),
-            request_due: false,
-            snapshot_wanted: false,
-            released: BTreeSet::new(),
-            request_number: 0,
-            request_read: false,
-            values_in: 0,
-            implausible: 0,
-        };
-        self.timers.set(Timer::Word(place), now + session.pause);
-        self.timers.set(Timer::Silence(place), now + self.settings.keepalive);
-        self.timers.set(Timer::Quiet(place), now + self.doubtful());
-        self.timers.set(Timer::Pump(place), now);
-        let peer = &mut self.peers[place];
-        peer.session = Some(session);
-        if peer.transport == Transport::Auto {
-            peer.next_over = candidate.over;
-        }
-        let status = &mut peer.status;
-        status.last_attempt = None;
-        status.implausible = false;
-        status.sessions += u64::from(!moves);
-        status.snapshot_in = None;
-        status.snapshot_out = None;
-        status.hears_us = None;
-        status.path_rtt = None;
-        status.over = Some(candidate.over);
-        status.boot = Some(hello.boot);
-        status.version = Some(hello.software);
-        status.config_hash = Some(hello.config_hash);
-        status.mismatches = hello.mismatches;
-        status.certificate_expires = Some(candidate.certificate_expires);
-        let id = peer.id.clone();
-        if moves {
-            self.heard(now, place, None);
-            // What it relayed is asked for again, over the new connection.
-            self.timers.set(Timer::Relays, now);
-        } else {
-            self.outbox.node_up(now, &id);
-            self.turned(now, place, PeerState::Up, Why::established(candidate.dialled));
-            self.outputs.push_back(Output::PeerUp { peer: id });
-        }
-        self.seek_better(now, place);
-    }
-
-    /// Gives the session's connection up, for a better one. The end that has decided so leaves the old one open until the
-    /// other has followed, who would take its end for that of the session.
-    fn retire_session(&mut self, now: Timestamp, place: usize) {
-        let Some(session) = self.peers[place].session.take() else { return };
-        let conn = session.link.conn;
-        self.conns.remove(&conn);
-        if self.peers[place].decides {
-            self.timers.set(Timer::Retired(conn), now + HELLO_TIMEOUT);
-        } else {
-            self.command(CarrierCommand::Close { conn, reason: MOVED.to_owned() });
-        }
-    }
-
-    /// Ends the session, if there is one, and says so.
-    fn end_session(&mut self, now: Timestamp, place: usize, reason: DownReason) -> bool {
-        let peer = &mut self.peers[place];
-        let Some(session) = peer.session.take() else { return false };
-        let timers = [Timer::Word(place), Timer::Silence(place), Timer::Quiet(place), Timer::Pump(place)];
-        timers.into_iter().for_each(|timer| self.timers.stop(timer));
-        if peer.dial == Dial::Waiting {
-            peer.dial = Dial::Idle;
-            self.timers.stop(Timer::Dial(place));
-        }
-        let conn = session.link.conn;
-        self.conns.remove(&conn);
-        let told = match &reason {
-            DownReason::Restarted => Some(Refusal::Displaced.to_string()),
-            DownReason::Goodbye(_) => Some("goodbye".to_owned()),
-            DownReason::Closed(_) => None,
-            DownReason::Silent(_)
-            | DownReason::NotHeard(_)
-            | DownReason::Superseded
-            | DownReason::Misbehaved(_)
-            | DownReason::Shutdown => Some(reason.to_string()),
-        };
-        match reason {
-            DownReason::Misbehaved(_) => {
-                peer.backoff.refused();
-                peer.quarantine = now + QUARANTINE;
-            }
-            DownReason::Goodbye(_) | DownReason::Restarted => peer.backoff.reset(),
-            _ if now.since(session.since) >= STABLE => peer.backoff.reset(),
-            _ => peer.backoff.failed(),
-        }
-        peer.status.sent_seq = session.link.sent;
-        peer.status.received_seq = session.link.received;
-        let id = peer.id.clone();
-        self.turned(now, place, PeerState::Down, Why::from(&reason));
-        self.site_lost(now, place);
-        let down = Output::PeerDown { peer: id, reason };
-        if let Some(reason) = told {
-            self.command(CarrierCommand::Close { conn, reason });
-        }
-        self.outputs.push_back(down);
-        true
-    }
-
     /// Notes why an attempt came to nothing. A refusal is the reason an operator looks for, whatever ended the session before.
     pub(crate) fn attempt_failed(&mut self, place: usize, reason: String, refused: bool) {
         let status = &mut self.peers[place].status;
@@ -312,7 +151,7 @@ impl Mep {
         }
     }
 
-    fn close_candidate(&mut self, place: usize, conn: ConnId, reason: &str) {
+    pub(crate) fn close_candidate(&mut self, place: usize, conn: ConnId, reason: &str) {
         if self.forget_candidate(place, conn) {
             self.command(CarrierCommand::Close { conn, reason: reason.to_owned() });
         }

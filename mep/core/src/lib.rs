@@ -27,7 +27,7 @@
 //! ```
 //! The owner of the table also
 //! - calls [`Mep::note_rtt`] when what its own site advertises changes, and only then: a change within the tolerance is
-//!   never noted, so it sends nothing;
+//!   never noted, so it sends nothing; and [`Mep::note_withdrawn`] when there is no value any longer;
 //! - calls [`Mep::note_sighting`] when it hears of an LDNS by a query of its own: `fresh` for a new entry, else to refresh
 //!   the last-seen age, about every sixth of the idle timeout and LDNS;
 //! - makes an entry for every [`Output::Sightings`] it does not know, and calls [`Mep::want`] if the sighting was not
@@ -49,6 +49,7 @@
 mod asking;
 mod backoff;
 pub mod carrier;
+mod contest;
 mod dialling;
 mod exchange;
 mod handshake;
@@ -56,9 +57,11 @@ mod link;
 mod links;
 mod log;
 mod mep;
+mod noting;
 mod outbox;
 mod output;
 mod peer;
+mod session;
 mod settings;
 mod status;
 mod telling;

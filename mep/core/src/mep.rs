@@ -4,23 +4,15 @@ use crate::asking::Asking;
 use crate::carrier::{CarrierCommand, CarrierEvent, ConnId};
 use crate::outbox::{Outbox, Queue};
 use crate::output::{DownReason, Output};
-use crate::peer::{Candidate, Dial, Peer};
+use crate::peer::{Candidate, Peer};
 use crate::settings::Settings;
-use crate::transitions::Why;
-use crate::values::{ServiceMetric, SessionKey, Values};
-use crate::{PeerState, PeerStatus, Strangers};
-use gslb_types::{Ldns, NodeId, Timers, Timestamp};
+use crate::values::{ServiceMetric, Values};
+use crate::{PeerStatus, Strangers};
+use gslb_types::{NodeId, Timers, Timestamp};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
 use std::time::Duration;
-
-/// How long news wait for company: several in one frame cost little more than one.
-const BATCH: Duration = Duration::from_millis(5);
-
-/// How long a sighting waits that only refreshes an age.
-const REFRESH_BATCH: Duration = Duration::from_secs(1);
 
 /// The shortest intervals that are kept; shorter ones would be a busy loop.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
@@ -69,6 +61,8 @@ pub(crate) enum Timer {
     Silence(usize),
     /// A word of the peer is late.
     Quiet(usize),
+    /// The peer must have given this node up, since it does not hear it.
+    Unheard(usize),
     /// A word must be sent.
     Word(usize),
     /// There may be something to send.
@@ -79,6 +73,8 @@ pub(crate) enum Timer {
     Rtts,
     /// Sightings are told.
     Sightings,
+    /// Peers are asked for what they have missed to tell.
+    Wanted,
     /// Persistence sessions are told.
     Sessions,
     /// This node's links are told.
@@ -164,6 +160,7 @@ impl Mep {
                 Timer::Silence(peer) => {
                     self.session_lost(now, peer, DownReason::Silent(self.settings.keepalive));
                 }
+                Timer::Unheard(peer) => self.unheard_too_long(now, peer),
                 Timer::Quiet(peer) => self.grew_quiet(now, peer),
                 Timer::Word(peer) => self.keep_alive(now, peer),
                 Timer::Pump(peer) => self.pump(now, peer, values),
@@ -183,6 +180,7 @@ impl Mep {
                     self.outbox.sightings_due();
                     self.wake_all(now);
                 }
+                Timer::Wanted => self.wake_all(now),
                 Timer::Sessions => {
                     self.outbox.sessions_due();
                     self.wake_all(now);
@@ -198,64 +196,6 @@ impl Mep {
         if woken {
             self.end_turn();
         }
-    }
-
-    /// Notes that what this site advertises for an LDNS changed. `first`: it is the first value of a new LDNS, and told at
-    /// once. Other changes are told at once if none was told within the last RTT interval, and together when it has passed.
-    pub fn note_rtt(&mut self, now: Timestamp, ldns: Ldns, first: bool) {
-        if !self.is_heard() {
-            return;
-        }
-        self.outbox.rtt_changed(ldns, first, queues(&mut self.peers));
-        let at = if first { now + BATCH } else { self.rtts_rest.max(now + BATCH) };
-        self.set_no_later(Timer::Rtts, at);
-        self.relieve(now);
-    }
-
-    /// Notes that an address asked this node, so long ago. `fresh`: the table had no entry for it; it is told at once, and
-    /// peers that have values tell them. Refreshes of the age of an entry are told at leisure; how often is for the caller.
-    pub fn note_sighting(&mut self, now: Timestamp, address: IpAddr, age: Duration, fresh: bool) {
-        if !self.is_heard() {
-            return;
-        }
-        self.outbox.sighted(address, now.before(age), fresh, queues(&mut self.peers));
-        self.set_no_later(Timer::Sightings, now + if fresh { BATCH } else { REFRESH_BATCH });
-        self.relieve(now);
-    }
-
-    /// Asks the peers for their values of an LDNS whose entry was made on a peer's word that was not fresh: the others may
-    /// have told theirs before there was a place to write them. Peers that are still telling all they know are not asked.
-    pub fn want(&mut self, now: Timestamp, ldns: Ldns) {
-        let cap = self.settings.outbox_cap;
-        for peer in 0..self.peers.len() {
-            if let Some(session) = self.peers[peer].session.as_mut().filter(|session| session.synced) {
-                session.queue.want(ldns, cap);
-                self.set_no_later(Timer::Pump(peer), now + BATCH);
-            }
-        }
-    }
-
-    /// Notes that a persistence session was used, of this node or of a query it answered. It is told with the next batch, as
-    /// [`Values::session`] has it then.
-    pub fn note_session(&mut self, now: Timestamp, key: SessionKey) {
-        if !self.is_heard() {
-            return;
-        }
-        self.outbox.session_used(key, queues(&mut self.peers));
-        self.set_no_later(Timer::Sessions, now + self.settings.sessions_interval);
-        self.relieve(now);
-    }
-
-    /// Asks a peer to tell all it knows once more: [`Output::Synced`] follows. Returns whether it could be asked: it has a
-    /// session, and speaks version 1.1.
-    pub fn ask_snapshot(&mut self, now: Timestamp, peer: &NodeId) -> bool {
-        let Some(place) = self.peers.iter().position(|known| known.id == *peer) else { return false };
-        let Some(session) = self.peers[place].session.as_mut().filter(|session| session.knows_relays) else {
-            return false;
-        };
-        session.snapshot_wanted = true;
-        self.set_no_later(Timer::Pump(place), now);
-        true
     }
 
     /// Takes this site's metrics. They are told every metrics interval, and at once when the state of a service changed.
@@ -310,7 +250,7 @@ impl Mep {
     }
 
     /// Whether anybody listens; changes are not kept for peers without a session, they get everything when they come.
-    fn is_heard(&self) -> bool {
+    pub(crate) fn is_heard(&self) -> bool {
         !self.stopped && self.peers.iter().any(|peer| peer.session.is_some())
     }
 
@@ -327,53 +267,9 @@ impl Mep {
         self.wake_all(now);
     }
 
-    /// Keeps the outbox within its cap: first by sending sooner, then by taking the peers that lag most back to the start.
-    pub(crate) fn relieve(&mut self, now: Timestamp) {
-        let (cap, sessions_cap) = (self.settings.outbox_cap, self.settings.sessions_cap);
-        let is_half = |outbox: &Outbox| outbox.len() > cap / 2 || outbox.sessions_len() > sessions_cap / 2;
-        if !is_half(&self.outbox) {
-            return;
-        }
-        for timer in [Timer::Rtts, Timer::Sightings, Timer::Sessions] {
-            self.set_no_later(timer, now);
-        }
-        self.end_turn();
-        while self.outbox.len() > cap || self.outbox.sessions_len() > sessions_cap {
-            let most = queues(&mut self.peers).map(|queue| queue.lag()).max();
-            for (place, peer) in self.peers.iter_mut().enumerate() {
-                if let Some(session) = peer.session.as_mut().filter(|s| Some(s.queue.lag()) == most) {
-                    self.outbox.resync(&mut session.queue);
-                    peer.status.resyncs += 1;
-                    peer.status.snapshot_out = None;
-                    self.timers.set(Timer::Pump(place), now);
-                }
-            }
-            self.end_turn();
-        }
-    }
-
-    fn end_turn(&mut self) {
+    pub(crate) fn end_turn(&mut self) {
         let sessions = self.peers.iter().filter_map(|peer| peer.session.as_ref());
         self.outbox.end_turn(sessions.map(|session| &session.queue));
-    }
-
-    fn say_goodbye(&mut self, now: Timestamp, peer: usize) {
-        let reason = DownReason::Shutdown.to_string();
-        let mut conns: Vec<ConnId> = self.peers[peer].candidates.drain(..).map(|c| c.link.conn).collect();
-        if self.peers[peer].session.is_some() {
-            let goodbye = crate::proto::Goodbye { reason: "the node stops".to_owned() };
-            self.say(now, peer, &crate::outbox::Part::new(crate::proto::frame::Body::Goodbye(goodbye)));
-        }
-        self.peers[peer].status.reason.clone_from(&reason);
-        if let Some(session) = self.peers[peer].session.take() {
-            self.turned(now, peer, PeerState::Down, Why::from(&DownReason::Shutdown));
-            conns.push(session.link.conn);
-        }
-        self.peers[peer].dial = Dial::Idle;
-        for conn in conns {
-            self.conns.remove(&conn);
-            self.command(CarrierCommand::Close { conn, reason: reason.clone() });
-        }
     }
 }
 

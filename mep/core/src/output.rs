@@ -1,7 +1,7 @@
 //! What the machine hands out, and why a session ended.
 
 use crate::carrier::CarrierCommand;
-use crate::{KnownSession, RttRow, ServiceMetric, Sighting};
+use crate::{KnownSession, PeerState, RttRow, ServiceMetric, Sighting};
 use gslb_types::{NodeId, SiteName};
 use std::time::Duration;
 
@@ -21,6 +21,13 @@ pub enum Output {
         peer: NodeId,
         /// Why.
         reason: DownReason,
+    },
+    /// A session that stands is in doubt, or no longer: nothing but what is shown of it changes.
+    PeerTurned {
+        /// Who.
+        peer: NodeId,
+        /// Suspect, or up again.
+        state: PeerState,
     },
     /// The peer has told all it knew when the session began.
     Synced {
@@ -81,6 +88,21 @@ pub enum Output {
         via: NodeId,
         /// Why it ended, for an operator.
         reason: String,
+    },
+    /// Nobody but the relay claims to hear this site, and others say that they do not hear it: either only the relay still reaches
+    /// it, or the relay claims what is not so (threat T8). Its words count on; an operator should look at both.
+    Contested {
+        /// The site.
+        site: SiteName,
+        /// The relay.
+        via: NodeId,
+        /// Who does not hear the site.
+        deniers: Vec<NodeId>,
+    },
+    /// That is over: others hear the site, too, or it is not relayed any longer.
+    Settled {
+        /// The site.
+        site: SiteName,
     },
     /// Uses of persistence sessions. Of two uses of one key the newer counts.
     Sessions {

@@ -76,6 +76,10 @@ pub(crate) struct Session {
     pub(crate) since: Timestamp,
     /// From one word of ours to the next at most.
     pub(crate) pause: Duration,
+    /// How long the less patient end waits for a word.
+    pub(crate) patience: Duration,
+    /// When the peer last said that it had not heard this node for a while, and for how long; `None` if it heard it lately.
+    pub(crate) unheard: Option<(Timestamp, Duration)>,
     pub(crate) queue: Queue,
     /// When the peer began to tell all it knows.
     pub(crate) snapshot_began: Option<Timestamp>,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Where a peer stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PeerState {
     /// No session, and none was ever established since this node started.
     Connecting,
@@ -122,6 +122,17 @@ pub struct PeerStatus {
     pub transitions: VecDeque<Transition>,
     /// Transitions to down since this node started, by the kind of their reason.
     pub downs_by_reason: BTreeMap<&'static str, u64>,
+    /// All transitions since this node started, by the state they led to and the kind of their reason.
+    pub turns: BTreeMap<(PeerState, &'static str), u64>,
+    /// Since when one peer alone has claimed to hear its site, which this node does not hear and all others say they do not
+    /// hear either; `None` if that is not so. What the relay says counts all the same: it may be right.
+    pub contested: Option<Timestamp>,
+    /// How often this peer was the one.
+    pub contests: u64,
+    /// LDNS it asked for that were not looked at, because too many waited already (threat T8).
+    pub asks_dropped: u64,
+    /// LDNS that it was not asked for, because too many waited already.
+    pub wants_dropped: u64,
     /// Rows it told with an RTT that nobody can have.
     pub implausible_rows: u64,
     /// Whether most of what it told in this session is implausible: an operator should look at it (threat T8).
@@ -202,6 +213,11 @@ impl PeerStatus {
             relayed_rows_in: 0,
             transitions: VecDeque::new(),
             downs_by_reason: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            contested: None,
+            contests: 0,
+            asks_dropped: 0,
+            wants_dropped: 0,
             implausible_rows: 0,
             implausible: false,
         }

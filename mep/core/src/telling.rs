@@ -22,7 +22,7 @@ impl Mep {
         let faults = asked.saturating_sub(sites.len()) as u64;
         let sites: BTreeSet<SiteName> = sites.into_iter().collect();
         if let Some(session) = self.peers[place].session.as_mut() {
-            self.outbox.relay(&mut session.queue, sites);
+            self.outbox.relay(now, &mut session.queue, sites);
             self.set_no_later(Timer::Pump(place), now + BATCH);
         }
         self.violated(now, place, faults);

@@ -21,6 +21,12 @@ pub trait Values {
         None
     }
 
+    /// As [`Values::column`] of many LDNS, in their order; those without an entry are left out. The site need be looked up only
+    /// once.
+    fn columns(&self, site: &SiteName, ldns: &[Ldns]) -> Vec<KnownLdns> {
+        ldns.iter().filter_map(|ldns| self.column(site, *ldns)).collect()
+    }
+
     /// As [`Values::known_after`], of another site's column.
     fn column_after(&self, site: &SiteName, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
         let _ = (site, after, limit);

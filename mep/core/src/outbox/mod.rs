@@ -2,26 +2,29 @@
 //!
 //! The changes are kept once for all peers; a peer's queue is its places in them. Values are read when they are sent.
 
+mod part;
 mod queue;
 mod relaying;
+mod snapshot;
+mod steps;
 mod streams;
 
+pub(crate) use part::Part;
 pub(crate) use queue::Queue;
+pub(crate) use steps::Step;
 
 use crate::log::{ChangeLog, Cursor};
-use crate::proto::frame::Body;
-use crate::wire::{self, CHUNK};
-use crate::{KnownLdns, KnownSession, RttRow, ServiceMetric, SessionKey, Sighting, Values};
-use bytes::Bytes;
-use gslb_types::{Ldns, Reach, SiteName, Timestamp};
-use queue::Snapshot;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::{ServiceMetric, SessionKey};
+use gslb_types::{Ldns, SiteName, Timestamp};
+use snapshot::Snapshot;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 use streams::Heard;
 
-/// From one chunk of a snapshot to the next: at most 200,000 rows a second to one peer, and others get a word in between.
-const SNAPSHOT_PACE: Duration = Duration::from_millis(5);
+/// From one chunk of a snapshot, or of answers, to the next: at most 200,000 rows a second to one peer, and others get a word
+/// in between.
+const PACE: Duration = Duration::from_millis(5);
 
 /// The changes that not every peer has been told.
 pub(crate) struct Outbox {
@@ -36,6 +39,11 @@ pub(crate) struct Outbox {
     packed: BTreeMap<u64, Packed>,
     /// LDNS that were new to somebody although this node has a value of them.
     missed: Vec<Ldns>,
+    /// LDNS whose values no longer hold, or that are gone: told apart from other changes, since no snapshot tells them.
+    withdrawn: ChangeLog<Ldns, ()>,
+    withdrawn_due: u64,
+    /// LDNS this node asks for.
+    wanted: ChangeLog<Ldns, ()>,
     sessions: ChangeLog<SessionKey, ()>,
     sessions_due: u64,
     /// What is relayed of the sites that are heard.
@@ -62,27 +70,6 @@ struct Packed {
     parts: Vec<Part>,
 }
 
-/// The body of one frame.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    pub(crate) body: Bytes,
-    /// RTT rows in it.
-    pub(crate) rows: u64,
-    /// RTT rows of another site in it.
-    pub(crate) relayed: u64,
-    pub(crate) ends_snapshot: bool,
-}
-
-impl Part {
-    pub(crate) fn new(body: Body) -> Self {
-        Part { body: wire::body(body), rows: 0, relayed: 0, ends_snapshot: false }
-    }
-
-    fn rtts(rows: &[RttRow]) -> Self {
-        Part { rows: rows.len() as u64, ..Part::new(wire::rtts(rows)) }
-    }
-}
-
 impl Outbox {
     pub(crate) fn new() -> Self {
         Outbox {
@@ -94,6 +81,9 @@ impl Outbox {
             metrics_taken: Timestamp::ZERO,
             packed: BTreeMap::new(),
             missed: Vec::new(),
+            withdrawn: ChangeLog::new(),
+            withdrawn_due: 0,
+            wanted: ChangeLog::new(),
             sessions: ChangeLog::new(),
             sessions_due: 0,
             heard: Heard::new(),
@@ -106,7 +96,11 @@ impl Outbox {
             rtts: Cursor::new(self.rtts.last()),
             sightings: Cursor::new(self.sightings.last()),
             asked: BTreeMap::new(),
-            wanted: BTreeSet::new(),
+            asked_next: Timestamp::ZERO,
+            wanted: None,
+            withdrawn: Cursor::new(self.withdrawn.last()),
+            withdrawn_read: self.withdrawn.last(),
+            withdrawn_sent: VecDeque::new(),
             metrics: Some(0),
             snapshot: Snapshot::NotBegun,
             snapshot_began: Timestamp::ZERO,
@@ -114,8 +108,59 @@ impl Outbox {
             knows_relays,
             sessions: Cursor::new(self.sessions.last()),
             streams: BTreeMap::new(),
+            began: BTreeMap::new(),
             walk_next: Timestamp::ZERO,
         }
+    }
+
+    /// The queue of a session that goes on over another connection: as at the beginning, and the withdrawals that the peer has
+    /// not acknowledged, since the frames under way may be lost.
+    pub(crate) fn queue_after(&self, before: &Queue, knows_relays: bool) -> Queue {
+        let at = before.withdrawn_read;
+        let pending = self.withdrawn.between(at, self.withdrawn.last()).count();
+        Queue { withdrawn: Cursor { at, pending }, withdrawn_read: at, ..self.queue(knows_relays) }
+    }
+
+    /// The peer of a queue has told all it knew: from here on it is asked for what it has missed to tell.
+    pub(crate) fn wants_from_here(&self, queue: &mut Queue) {
+        queue.wanted = Some(Cursor::new(self.wanted.last()));
+    }
+
+    /// Notes that this node asks for an LDNS.
+    pub(crate) fn want<'a>(&mut self, ldns: Ldns, queues: impl Iterator<Item = &'a mut Queue>) {
+        let before = self.wanted.note(ldns, |_| ());
+        for cursor in queues.filter_map(|queue| queue.wanted.as_mut()) {
+            cursor.noted(before);
+        }
+    }
+
+    /// Does not ask a peer for what it has not been asked for yet. Returns how many LDNS these are.
+    pub(crate) fn skip_wants(&self, queue: &mut Queue) -> usize {
+        let Some(cursor) = queue.wanted.as_mut() else { return 0 };
+        std::mem::replace(cursor, Cursor::new(self.wanted.last())).pending
+    }
+
+    /// Does not tell a peer the withdrawals it has not been told yet: it keeps those values until they are too old.
+    pub(crate) fn skip_withdrawals(&self, queue: &mut Queue) {
+        queue.withdrawn = Cursor::new(self.withdrawn.last());
+        queue.withdrawn_read = self.withdrawn.last();
+        queue.withdrawn_sent.clear();
+    }
+
+    /// Withdrawals that somebody has not acknowledged.
+    pub(crate) fn withdrawn_len(&self) -> usize {
+        self.withdrawn.len()
+    }
+
+    /// LDNS that wait to be asked for.
+    pub(crate) fn wanted_len(&self) -> usize {
+        self.wanted.len()
+    }
+
+    /// Notes that the value of an LDNS no longer holds, or that its entry is gone.
+    pub(crate) fn withdrawn<'a>(&mut self, ldns: Ldns, queues: impl Iterator<Item = &'a mut Queue>) {
+        let before = self.withdrawn.note(ldns, |_| ());
+        queues.for_each(|queue| queue.withdrawn.noted(before));
     }
 
     /// Notes that the value of an LDNS changed (`first`: to its first value).
@@ -184,6 +229,7 @@ impl Outbox {
     /// Lets the changes noted so far be sent.
     pub(crate) fn rtts_due(&mut self) {
         self.rtts_due = self.rtts.last();
+        self.withdrawn_due = self.withdrawn.last();
     }
 
     /// Likewise.
@@ -207,41 +253,18 @@ impl Outbox {
         self.rtts.len() + self.sightings.len() + self.heard.len()
     }
 
-    /// The next frames for a peer; empty when it has been told all that is due.
-    pub(crate) fn next(&mut self, now: Timestamp, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
-        loop {
-            let parts = if let Some(from) = queue.metrics {
-                self.metrics(now, from, queue)
-            } else if queue.sightings.pending > 0 && queue.sightings.at < self.sightings_due {
-                self.sightings(now, queue)
-            } else if !queue.wanted.is_empty() {
-                let wanted: Vec<Ldns> = std::iter::from_fn(|| queue.wanted.pop_first()).take(CHUNK).collect();
-                vec![Part::new(wire::wanted(&wanted))]
-            } else if !queue.asked.is_empty() {
-                self.answers(now, queue, values)
-            } else if queue.rtts.pending > 0 && queue.rtts.at < self.rtts_due {
-                self.changes(queue, values)
-            } else if queue.sessions.pending > 0 && queue.sessions.at < self.sessions_due {
-                self.uses(queue, values)
-            } else {
-                let relayed = self.relayed(now, queue, values);
-                return if relayed.is_empty() { queue.snapshot(now, values) } else { relayed };
-            };
-            if !parts.is_empty() {
-                return parts;
-            }
-        }
-    }
-
     /// Ends a turn: what was packed is out of date, and what all of these queues have read is forgotten.
     pub(crate) fn end_turn<'a>(&mut self, queues: impl Iterator<Item = &'a Queue>) {
         self.packed.clear();
         let (mut rtts, mut sightings) = (self.rtts.last(), self.sightings.last());
         let mut sessions = self.sessions.last();
+        let (mut withdrawn, mut wanted) = (self.withdrawn.last(), self.wanted.last());
         let mut relayed: BTreeMap<&SiteName, u64> = BTreeMap::new();
         for queue in queues {
             rtts = rtts.min(queue.rtts.at);
             sightings = sightings.min(queue.sightings.at);
+            withdrawn = withdrawn.min(queue.withdrawn_read);
+            wanted = queue.wanted.map_or(wanted, |cursor| wanted.min(cursor.at));
             if queue.knows_relays {
                 sessions = sessions.min(queue.sessions.at);
             }
@@ -253,10 +276,13 @@ impl Outbox {
         self.rtts.forget(rtts);
         self.sightings.forget(sightings);
         self.sessions.forget(sessions);
+        self.withdrawn.forget(withdrawn);
+        self.wanted.forget(wanted);
         self.heard.forget(&relayed);
     }
 
     /// Takes a queue that fell too far behind back to the beginning: everything anew, newest values.
+    /// Its withdrawals wait on: a snapshot does not tell them.
     pub(crate) fn resync(&mut self, queue: &mut Queue) {
         queue.rtts = Cursor::new(self.rtts.last());
         queue.sightings = Cursor::new(self.sightings.last());
@@ -266,114 +292,4 @@ impl Outbox {
             self.heard.restart(site, stream);
         }
     }
-
-    fn metrics(&self, now: Timestamp, from: usize, queue: &mut Queue) -> Vec<Part> {
-        let rest = self.metrics.get(from..).unwrap_or_default();
-        let chunk = rest.get(..CHUNK).unwrap_or(rest);
-        queue.metrics = (rest.len() > chunk.len()).then_some(from + chunk.len());
-        if chunk.is_empty() {
-            return Vec::new();
-        }
-        vec![Part::new(wire::metrics(chunk, now.since(self.metrics_taken)))]
-    }
-
-    fn sightings(&self, now: Timestamp, queue: &mut Queue) -> Vec<Part> {
-        let mut upto = self.sightings_due;
-        let mut told = Vec::new();
-        for (number, address, note) in self.sightings.between(queue.sightings.at, self.sightings_due) {
-            if told.len() == CHUNK {
-                break;
-            }
-            told.push(Sighting { address, age: now.since(note.seen), fresh: note.fresh });
-            upto = number;
-        }
-        if told.len() < CHUNK {
-            upto = self.sightings_due;
-        }
-        queue.sightings.read(upto, told.len());
-        if told.is_empty() { Vec::new() } else { vec![Part::new(wire::sightings(&told))] }
-    }
-
-    /// An LDNS that was new to a peer was new to those it told, too: the value is told to all of them.
-    fn answers(&mut self, now: Timestamp, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
-        let mut rows = Vec::new();
-        let asked: Vec<(Ldns, bool)> = std::iter::from_fn(|| queue.asked.pop_first()).take(CHUNK).collect();
-        for &(ldns, fresh) in &asked {
-            if let Some(known) = values.known(ldns).filter(|known| known.reach != Reach::Pending) {
-                rows.push(row(&known));
-                self.missed.extend(fresh.then_some(ldns));
-            }
-        }
-        let own = (!rows.is_empty()).then(|| Part::rtts(&rows));
-        let asked: Vec<Ldns> = asked.into_iter().map(|(ldns, _)| ldns).collect();
-        let heard = &self.heard;
-        let relayed = queue
-            .streams
-            .iter_mut()
-            .filter_map(|(site, stream)| heard.answer(now, site, stream, &asked, values));
-        own.into_iter().chain(relayed).collect()
-    }
-
-    fn uses(&self, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
-        let (mut upto, mut entries) = (self.sessions_due, 0);
-        let mut told: Vec<KnownSession> = Vec::new();
-        for (number, key, ()) in self.sessions.between(queue.sessions.at, self.sessions_due).take(CHUNK) {
-            entries += 1;
-            if entries == CHUNK {
-                upto = number;
-            }
-            told.extend(values.session(&key));
-        }
-        queue.sessions.read(upto, entries);
-        if told.is_empty() { Vec::new() } else { vec![Part::new(wire::sessions(&told))] }
-    }
-
-    fn changes(&mut self, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
-        let from = queue.rtts.at;
-        let packed = match self.packed.remove(&from) {
-            Some(packed) => packed,
-            None => self.pack(from, values),
-        };
-        queue.rtts.read(packed.upto, packed.entries);
-        let parts = packed.parts.clone();
-        self.packed.insert(from, packed);
-        parts
-    }
-
-    fn pack(&self, from: u64, values: &dyn Values) -> Packed {
-        let (mut upto, mut entries) = (self.rtts_due, 0);
-        let (mut firsts, mut rows) = (Vec::new(), Vec::new());
-        for (number, ldns, note) in self.rtts.between(from, self.rtts_due) {
-            upto = number;
-            entries += 1;
-            match values.known(ldns) {
-                Some(known) if note.changed || known.reach != Reach::Pending => {
-                    rows.push(row(&known));
-                    firsts.extend(note.first.then(|| sighting(&known)));
-                }
-                // The entry is gone, and what was told of it with it.
-                None if note.changed => {
-                    rows.push(RttRow { ldns, reach: Reach::Pending, kind: None, age: Duration::ZERO });
-                }
-                Some(_) | None => {}
-            }
-            if entries == CHUNK {
-                break;
-            }
-        }
-        if entries < CHUNK {
-            upto = self.rtts_due;
-        }
-        let sightings = (!firsts.is_empty()).then(|| Part::new(wire::sightings(&firsts)));
-        let rtts = (!rows.is_empty()).then(|| Part::rtts(&rows));
-        Packed { upto, entries, parts: sightings.into_iter().chain(rtts).collect() }
-    }
-}
-
-fn row(known: &KnownLdns) -> RttRow {
-    RttRow { ldns: known.ldns, reach: known.reach, kind: known.kind, age: known.age }
-}
-
-fn sighting(known: &KnownLdns) -> Sighting {
-    Sighting { address: known.address, age: known.seen, fresh: false }
 }

@@ -1,17 +1,15 @@
 //! What one peer has still to be told: its places in what all are told, what it asked for, and how far everything is.
 
+use super::snapshot::{SNAPSHOT_REST, Snapshot};
 use super::streams::Stream;
-use super::{Part, SNAPSHOT_PACE, row, sighting};
 use crate::log::Cursor;
-use crate::proto::{self, frame::Body};
-use crate::wire::{self, CHUNK};
-use crate::{RttRow, SessionKey, Sighting, Values};
-use gslb_types::{Ldns, Reach, SiteName, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use crate::wire;
+use gslb_types::{Ldns, SiteName, Timestamp};
+use std::collections::{BTreeMap, VecDeque};
 
-/// From one snapshot to the next at least, however often a peer asks for it.
-const SNAPSHOT_REST: Duration = Duration::from_secs(5);
+/// LDNS that a peer asks for and that wait to be looked at, at most: eight frames full. The others are counted and dropped, since
+/// whoever still misses them asks again.
+const MOST_ASKED: usize = 8 * wire::MOST_ITEMS;
 
 /// What one peer has still to be told.
 #[derive(Debug)]
@@ -20,8 +18,14 @@ pub(crate) struct Queue {
     pub(super) sightings: Cursor,
     /// LDNS the peer asked for, and whether they were new to it.
     pub(super) asked: BTreeMap<Ldns, bool>,
-    /// LDNS this node asks for.
-    pub(super) wanted: BTreeSet<Ldns>,
+    /// When the next of them are looked at.
+    pub(super) asked_next: Timestamp,
+    /// The LDNS this node wants; `None` while the peer is still telling all it knows.
+    pub(super) wanted: Option<Cursor>,
+    pub(super) withdrawn: Cursor,
+    /// Up to which withdrawal the peer has acknowledged, and what is on its way: number of the frame, and of its last one.
+    pub(super) withdrawn_read: u64,
+    pub(super) withdrawn_sent: VecDeque<(u64, u64)>,
     /// The first service that is still to be told.
     pub(super) metrics: Option<usize>,
     pub(super) snapshot: Snapshot,
@@ -33,30 +37,16 @@ pub(crate) struct Queue {
     pub(super) sessions: Cursor,
     /// The sites it wants relayed.
     pub(super) streams: BTreeMap<SiteName, Stream>,
+    /// When each site last began to be relayed.
+    pub(super) began: BTreeMap<SiteName, Timestamp>,
     /// When the next chunk of a walk over one of them may be told, however often they begin.
     pub(super) walk_next: Timestamp,
-}
-
-/// How far the telling of everything has come.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Snapshot {
-    NotBegun,
-    Walking {
-        after: Option<Ldns>,
-        next: Timestamp,
-    },
-    /// Persistence sessions come behind the LDNS.
-    Sessions {
-        after: Option<SessionKey>,
-        next: Timestamp,
-    },
-    Done,
 }
 
 impl Queue {
     /// Keys that wait to be told; what a snapshot has still before it is not known.
     pub(crate) fn len(&self) -> usize {
-        self.lag() + self.asked.len() + self.wanted.len()
+        self.lag() + self.asked.len() + self.wants()
     }
 
     /// When there will be something to say though nothing happens until then.
@@ -67,7 +57,9 @@ impl Queue {
             Snapshot::NotBegun | Snapshot::Done => None,
         };
         let walk = self.streams.values().any(Stream::walks).then_some(self.walk_next);
-        snapshot.into_iter().chain(walk).min()
+        let answers = (!self.asked.is_empty()).then_some(self.asked_next);
+        let begins = self.streams.values().filter_map(Stream::begins_at);
+        snapshot.into_iter().chain(walk).chain(answers).chain(begins).min()
     }
 
     /// Notes that the peer asks for a snapshot. One that has begun does not count: the peer may have skipped its beginning.
@@ -85,91 +77,52 @@ impl Queue {
         self.metrics = Some(0);
     }
 
-    /// Notes that the peer asks for an LDNS, which may be new to it; beyond the cap it is not heard, since it can ask again.
-    pub(crate) fn asked(&mut self, ldns: Ldns, fresh: bool, cap: usize) {
-        if self.asked.len() < cap {
+    /// Notes that the peer asks for an LDNS, which may be new to it. Returns whether there was room: too many may wait.
+    pub(crate) fn asked(&mut self, ldns: Ldns, fresh: bool) -> bool {
+        let has_room = self.asked.len() < MOST_ASKED;
+        if has_room {
             *self.asked.entry(ldns).or_default() |= fresh;
+        }
+        has_room
+    }
+
+    /// Notes that a frame which tells withdrawals up to a number was sent.
+    pub(crate) fn withdrew(&mut self, frame: u64, upto: u64) {
+        self.withdrawn_sent.push_back((frame, upto));
+    }
+
+    /// Notes that the peer has read so far. What it has not read is told again if the session goes on over another connection.
+    pub(crate) fn acknowledged(&mut self, ack: u64) {
+        while let Some((frame, upto)) = self.withdrawn_sent.front().copied()
+            && frame <= ack
+        {
+            self.withdrawn_sent.pop_front();
+            self.withdrawn_read = self.withdrawn_read.max(upto);
+        }
+        if self.withdrawn_sent.is_empty() && self.withdrawn.pending == 0 {
+            self.withdrawn_read = self.withdrawn_read.max(self.withdrawn.at);
         }
     }
 
-    /// Notes that this node asks for an LDNS.
-    pub(crate) fn want(&mut self, ldns: Ldns, cap: usize) {
-        if self.wanted.len() < cap {
-            self.wanted.insert(ldns);
-        }
+    /// The peer begins to tell all it knows: it is asked for nothing.
+    pub(crate) fn wants_nothing(&mut self) {
+        self.wanted = None;
+    }
+
+    /// How many LDNS this node has still to ask it for.
+    pub(super) fn wants(&self) -> usize {
+        self.wanted.map_or(0, |wanted| wanted.pending)
     }
 
     /// How many changes it keeps from being forgotten.
     pub(crate) fn lag(&self) -> usize {
         let relayed: usize = self.streams.values().map(|stream| stream.rtts.pending).sum();
-        self.rtts.pending + self.sightings.pending + self.sessions.pending + relayed
+        self.rtts.pending + self.sightings.pending + self.sessions.pending + self.withdrawn.pending + relayed
     }
 
     /// Whether something may wait for room, or to become due.
     pub(crate) fn has_waiting(&self) -> bool {
         let walking = !matches!(self.snapshot, Snapshot::Done) || self.snapshot_again;
         walking || self.metrics.is_some() || self.len() > 0 || self.streams.values().any(Stream::has_waiting)
-    }
-
-    pub(super) fn snapshot(&mut self, now: Timestamp, values: &dyn Values) -> Vec<Part> {
-        match self.snapshot {
-            Snapshot::NotBegun => {
-                self.snapshot = Snapshot::Walking { after: None, next: now };
-                (self.snapshot_began, self.snapshot_again) = (now, false);
-                vec![Part::new(Body::SnapshotBegin(proto::SnapshotBegin {}))]
-            }
-            Snapshot::Walking { after, next } if next <= now => self.chunk(now, after, values),
-            Snapshot::Sessions { after, next } if next <= now => self.session_chunk(now, after, values),
-            Snapshot::Done if self.snapshot_again && self.snapshot_began + SNAPSHOT_REST <= now => {
-                self.snapshot = Snapshot::NotBegun;
-                self.metrics = Some(0);
-                self.snapshot(now, values)
-            }
-            Snapshot::Walking { .. } | Snapshot::Sessions { .. } | Snapshot::Done => Vec::new(),
-        }
-    }
-
-    /// Sightings go before rows, so that the peer has entries to write the values into.
-    fn chunk(&mut self, now: Timestamp, after: Option<Ldns>, values: &dyn Values) -> Vec<Part> {
-        let chunk = values.known_after(after, CHUNK);
-        let mut parts = Vec::new();
-        if !chunk.is_empty() {
-            let sightings: Vec<Sighting> = chunk.iter().map(sighting).collect();
-            parts.push(Part::new(wire::sightings(&sightings)));
-        }
-        let rows: Vec<RttRow> = chunk.iter().filter(|k| k.reach != Reach::Pending).map(row).collect();
-        if !rows.is_empty() {
-            parts.push(Part::rtts(&rows));
-        }
-        // A chunk may be short because some of its entries have just gone; only an empty one is the end.
-        let last = chunk.last().map(|known| known.ldns).filter(|last| Some(*last) > after);
-        if last.is_some() {
-            self.snapshot = Snapshot::Walking { after: last, next: now + SNAPSHOT_PACE };
-        } else if self.knows_relays {
-            self.snapshot = Snapshot::Sessions { after: None, next: now };
-        } else {
-            parts.push(self.end_snapshot());
-        }
-        if parts.is_empty() { self.snapshot(now, values) } else { parts }
-    }
-
-    fn session_chunk(&mut self, now: Timestamp, after: Option<SessionKey>, values: &dyn Values) -> Vec<Part> {
-        let chunk = values.sessions_after(after.as_ref(), CHUNK);
-        let mut parts = Vec::new();
-        if !chunk.is_empty() {
-            parts.push(Part::new(wire::sessions(&chunk)));
-        }
-        match chunk.last().map(|session| session.key).filter(|last| Some(*last) > after) {
-            Some(last) => {
-                self.snapshot = Snapshot::Sessions { after: Some(last), next: now + SNAPSHOT_PACE };
-            }
-            None => parts.push(self.end_snapshot()),
-        }
-        parts
-    }
-
-    fn end_snapshot(&mut self) -> Part {
-        self.snapshot = Snapshot::Done;
-        Part { ends_snapshot: true, ..Part::new(Body::SnapshotEnd(proto::SnapshotEnd {})) }
     }
 }

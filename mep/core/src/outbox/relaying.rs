@@ -1,11 +1,16 @@
 //! What is relayed: what the nodes that are heard say, and which of it a peer is told next.
 
+use super::steps::Step;
 use super::streams::Stream;
-use super::{Outbox, Part, Queue, SNAPSHOT_PACE};
+use super::{Outbox, PACE, Queue};
 use crate::{RttRow, ServiceMetric, Values};
 use gslb_types::{NodeId, SiteName, Timestamp};
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
+use std::time::Duration;
+
+/// From one beginning of a site's relay to the next at least, for one peer.
+const BEGIN_REST: Duration = Duration::from_millis(100);
 
 impl Outbox {
     /// A session with a node stands.
@@ -64,30 +69,36 @@ impl Outbox {
         self.heard.due();
     }
 
-    /// Relays these sites to a peer, and no others.
-    pub(crate) fn relay(&mut self, queue: &mut Queue, sites: BTreeSet<SiteName>) {
+    /// Relays these sites to a peer, and no others. One that was relayed a moment ago begins a little later, so that a peer
+    /// that asks without end does not have everything told without end (threat T8).
+    pub(crate) fn relay(&mut self, now: Timestamp, queue: &mut Queue, sites: BTreeSet<SiteName>) {
         queue.streams.retain(|site, _| sites.contains(site));
         for site in sites {
-            if let Entry::Vacant(place) = queue.streams.entry(site) {
-                let stream = self.heard.stream(place.key());
-                place.insert(stream);
-            }
+            let Entry::Vacant(place) = queue.streams.entry(site) else { continue };
+            let at = queue.began.get(place.key()).map_or(now, |began| now.max(*began + BEGIN_REST));
+            queue.began.insert(place.key().clone(), at);
+            let stream = self.heard.stream(at, place.key());
+            place.insert(stream);
         }
     }
 
     /// The next of what is relayed to a peer: news before the walk over everything, which keeps its pace.
-    pub(super) fn relayed(&self, now: Timestamp, queue: &mut Queue, values: &dyn Values) -> Vec<Part> {
-        let mut part = None;
+    pub(super) fn relayed(&self, now: Timestamp, queue: &mut Queue, values: &dyn Values) -> Step {
+        let mut step = Step::Idle;
         for (site, stream) in &mut queue.streams {
-            part = part.or_else(|| self.heard.next(now, site, stream, values));
+            step = self.heard.next(now, site, stream, values);
+            if let Step::Went(_) = step {
+                break;
+            }
         }
         for (site, stream) in &mut queue.streams {
-            if part.is_none() && queue.walk_next <= now {
-                part = self.heard.walk(now, site, stream, values);
-                queue.walk_next = if part.is_some() { now + SNAPSHOT_PACE } else { queue.walk_next };
+            if matches!(step, Step::Idle) && queue.walk_next <= now && stream.walks() {
+                let part = self.heard.walk(now, site, stream, values);
+                queue.walk_next = if part.is_some() { now + PACE } else { queue.walk_next };
+                step = Step::Went(part.into_iter().collect());
             }
         }
         queue.streams.retain(|_, stream| !stream.is_over());
-        part.into_iter().collect()
+        step
     }
 }

@@ -3,10 +3,11 @@
 //! Only what this node hears itself is in here, so nothing is relayed twice. Metrics are kept as they were told, since
 //! nobody else keeps them by node; RTTs are read from the table when they are sent, as this site's own are.
 
-use super::Part;
+use super::part::{Part, row};
+use super::steps::Step;
 use crate::log::{ChangeLog, Cursor};
 use crate::wire::{self, CHUNK, Said};
-use crate::{KnownLdns, RttRow, ServiceMetric, Values};
+use crate::{RttRow, ServiceMetric, Values};
 use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteName, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -56,7 +57,7 @@ pub(super) struct Stream {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    Begins,
+    Begins { at: Timestamp },
     Goes,
     Ends,
     Over,
@@ -132,9 +133,9 @@ impl Heard {
         }
     }
 
-    /// A stream that begins with everything; one that ends at once if the site is not heard.
-    pub(super) fn stream(&mut self, site: &SiteName) -> Stream {
-        let stage = if self.hears(site) { Stage::Begins } else { Stage::Ends };
+    /// A stream that begins at some time, with everything; one that ends at once if the site is not heard.
+    pub(super) fn stream(&mut self, at: Timestamp, site: &SiteName) -> Stream {
+        let stage = if self.hears(site) { Stage::Begins { at } } else { Stage::Ends };
         let from = self.nodes.keys().filter(|node| node.site == *site).map(|node| (node.clone(), 0));
         Stream {
             stage,
@@ -152,31 +153,38 @@ impl Heard {
         stream.walk = Walk::At { after: None };
     }
 
-    /// What is to be told next of a site, the walk apart.
+    /// What is to be told next of a site, the walk apart. Nothing may come of a step.
     pub(super) fn next(
         &self,
         now: Timestamp,
         site: &SiteName,
         stream: &mut Stream,
         values: &dyn Values,
-    ) -> Option<Part> {
+    ) -> Step {
         let said = match stream.stage {
-            Stage::Over => return None,
+            Stage::Over => return Step::Idle,
+            Stage::Begins { at } if now < at => return Step::Idle,
             Stage::Ends => {
                 stream.stage = Stage::Over;
                 Said::End
             }
-            Stage::Begins => {
+            Stage::Begins { .. } => {
                 stream.stage = Stage::Goes;
                 Said::Begin
             }
-            Stage::Goes => match self.news(now, site, stream, values) {
+            Stage::Goes if self.has_news(site, stream) => match self.news(now, site, stream, values) {
                 Some(said) => said,
-                None if stream.word => Said::Nothing,
-                None => return None,
+                None => return Step::Went(Vec::new()),
             },
+            Stage::Goes if stream.word => Said::Nothing,
+            Stage::Goes => return Step::Idle,
         };
-        Some(self.part(now, site, stream, &said, values))
+        Step::Went(vec![self.part(now, site, stream, &said, values)])
+    }
+
+    fn has_news(&self, site: &SiteName, stream: &Stream) -> bool {
+        let is_due = |log: &Log| stream.rtts.pending > 0 && stream.rtts.at < log.due;
+        !stream.metrics.is_empty() || self.logs.get(site).is_some_and(is_due)
     }
 
     /// The next chunk of the walk over all RTTs.
@@ -197,8 +205,7 @@ impl Heard {
             return None;
         };
         stream.walk = Walk::At { after: Some(last) };
-        let rows: Vec<RttRow> =
-            chunk.iter().filter(|known| known.reach != Reach::Pending).map(super::row).collect();
+        let rows: Vec<RttRow> = chunk.iter().filter(|known| known.reach != Reach::Pending).map(row).collect();
         // A chunk of nothing is told as well: it has cost as much, and the walk keeps its pace.
         let said = if rows.is_empty() { Said::Nothing } else { Said::Rtts(rows) };
         Some(self.part(now, site, stream, &said, values))
@@ -213,11 +220,12 @@ impl Heard {
         asked: &[Ldns],
         values: &dyn Values,
     ) -> Option<Part> {
-        let known = asked.iter().filter_map(|ldns| values.column(site, *ldns));
-        let rows: Vec<RttRow> =
-            known.filter(|known| known.reach != Reach::Pending).map(|known| super::row(&known)).collect();
-        (stream.stage == Stage::Goes && !rows.is_empty())
-            .then(|| self.part(now, site, stream, &Said::Rtts(rows), values))
+        if stream.stage != Stage::Goes {
+            return None;
+        }
+        let known = values.columns(site, asked).into_iter().filter(|known| known.reach != Reach::Pending);
+        let rows: Vec<RttRow> = known.map(|known| row(&known)).collect();
+        (!rows.is_empty()).then(|| self.part(now, site, stream, &Said::Rtts(rows), values))
     }
 
     fn news(
@@ -243,18 +251,20 @@ impl Heard {
         if stream.rtts.pending == 0 || stream.rtts.at >= log.due {
             return None;
         }
-        let (mut upto, mut entries) = (log.due, 0);
-        let mut rows = Vec::new();
-        for (number, ldns, note) in log.changes.between(stream.rtts.at, log.due).take(CHUNK) {
-            entries += 1;
-            if entries == CHUNK {
-                upto = number;
-            }
-            let known = values.column(site, ldns);
-            let told = known.filter(|known| note.withdrawn || known.reach != Reach::Pending);
-            rows.extend(told.map(|known: KnownLdns| super::row(&known)));
-        }
-        stream.rtts.read(upto, entries);
+        let due: Vec<(u64, Ldns, bool)> = log
+            .changes
+            .between(stream.rtts.at, log.due)
+            .take(CHUNK)
+            .map(|(number, ldns, note)| (number, ldns, note.withdrawn))
+            .collect();
+        let upto = due.last().filter(|_| due.len() == CHUNK).map_or(log.due, |(number, ..)| *number);
+        stream.rtts.read(upto, due.len());
+        let asked: Vec<Ldns> = due.iter().map(|(_, ldns, _)| *ldns).collect();
+        let withdrawn: BTreeSet<Ldns> =
+            due.iter().filter(|(.., is_withdrawn)| *is_withdrawn).map(|(_, ldns, _)| *ldns).collect();
+        let known = values.columns(site, &asked).into_iter();
+        let told = known.filter(|known| known.reach != Reach::Pending || withdrawn.contains(&known.ldns));
+        let rows: Vec<RttRow> = told.map(|known| row(&known)).collect();
         (!rows.is_empty()).then_some(Said::Rtts(rows))
     }
 
@@ -307,9 +317,17 @@ impl Stream {
         self.stage == Stage::Over
     }
 
+    /// When it may begin, if it has not.
+    pub(super) fn begins_at(&self) -> Option<Timestamp> {
+        match self.stage {
+            Stage::Begins { at } => Some(at),
+            Stage::Goes | Stage::Ends | Stage::Over => None,
+        }
+    }
+
     /// Whether there is more of its walk to come.
     pub(super) fn walks(&self) -> bool {
-        matches!(self.walk, Walk::At { .. })
+        matches!(self.walk, Walk::At { .. }) && self.stage == Stage::Goes
     }
 
     pub(super) fn has_waiting(&self) -> bool {

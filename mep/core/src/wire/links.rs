@@ -18,7 +18,7 @@ pub(crate) fn links(links: &[LinkStatus]) -> Body {
 
 /// The links of a body; names that are none are left out and counted.
 pub(super) fn read_links(told: proto::Links, doubts: &mut Doubts) -> Vec<LinkStatus> {
-    if !Allowance::new().take(told.links.len(), doubts) {
+    if !Allowance::of_names().take(told.links.len(), doubts) {
         return Vec::new();
     }
     told.links.into_iter().filter_map(|link| read_link(&link, doubts)).collect()

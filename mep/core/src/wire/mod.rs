@@ -30,8 +30,12 @@ use std::time::Duration;
 /// pass in between.
 pub(crate) const CHUNK: usize = 1000;
 
-/// Rows, sightings or services taken from one frame; a peer's chunks may be larger than ours, but not without end.
-const MOST_ITEMS: usize = 8192;
+/// Rows, sightings or services taken from one frame: a peer's chunks may be twice as large as ours, and a frame costs its reader
+/// no more than a millisecond (threat T8).
+pub(crate) const MOST_ITEMS: usize = 2 * CHUNK;
+
+/// Links or sites named in one frame; a group is much smaller.
+const MOST_NAMES: usize = 500;
 
 /// What stands before every body.
 #[derive(Clone, Copy, Debug)]
@@ -184,6 +188,11 @@ struct Allowance(usize);
 impl Allowance {
     fn new() -> Self {
         Allowance(MOST_ITEMS)
+    }
+
+    /// That of names of nodes and sites.
+    fn of_names() -> Self {
+        Allowance(MOST_NAMES)
     }
 
     /// Takes room for so many more; a fault if there is none.

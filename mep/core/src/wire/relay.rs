@@ -57,7 +57,7 @@ pub(crate) fn relayed(site: &SiteName, word_age: Duration, column_age: Duration,
 
 /// The sites of a request; names that are none are left out and counted.
 pub(super) fn read_request(request: proto::RelayRequest, doubts: &mut Doubts) -> Vec<SiteName> {
-    if !Allowance::new().take(request.sites.len(), doubts) {
+    if !Allowance::of_names().take(request.sites.len(), doubts) {
         return Vec::new();
     }
     let sites: Vec<SiteName> = request.sites.iter().filter_map(|site| SiteName::new(site).ok()).collect();

@@ -62,17 +62,17 @@ fn a_relayed_round_trip_lies_between_nothing_and_ten_seconds() {
 }
 
 #[test]
-fn no_frame_holds_more_than_8192_sessions_sites_or_rows() {
+fn no_frame_holds_more_than_2000_sessions_or_rows_or_500_sites() {
     let mut scene = scene();
-    let outputs = said(scene.say(sessions(8_192)));
+    let outputs = said(scene.say(sessions(2_000)));
     let [Output::Sessions { sessions: told, .. }] = outputs.as_slice() else { panic!("{outputs:?}") };
-    assert_eq!((told.len(), scene.status().violations), (8_192, 0));
-    assert_eq!(said(scene.say(sessions(8_193))), []);
-    let sites = vec!["ber".to_owned(); 8_193];
+    assert_eq!((told.len(), scene.status().violations), (2_000, 0));
+    assert_eq!(said(scene.say(sessions(2_001))), []);
+    let sites = vec!["ber".to_owned(); 501];
     scene.say(Body::RelayRequest(proto::RelayRequest { sites }));
     let group = proto::RttGroup {
         reach: proto::Reach::Unreachable as i32,
-        v4: vec![0x0A00_0001; 8_193],
+        v4: vec![0x0A00_0001; 2_001],
         ..Default::default()
     };
     scene.say(relayed(proto::RttRows { groups: vec![group] }));

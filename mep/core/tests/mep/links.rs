@@ -113,7 +113,7 @@ fn of_a_peers_links_those_to_nodes_of_the_group_are_kept_and_each_once() {
 #[test]
 fn very_many_links_are_no_links() {
     let mut scene = Scene::up();
-    let links = vec![told("par/1", proto::LinkState::Up); 8_193];
+    let links = vec![told("par/1", proto::LinkState::Up); 501];
     scene.say(Body::Links(proto::Links { links }));
     assert_eq!((scene.status().links.len(), scene.status().violations), (0, 1));
 }
