@@ -212,6 +212,17 @@ fn rtts(sheet: &mut Sheet, stats: NodeStats) {
         "Words of peers about services they may not speak of, or that there are not",
         stats.metrics_ignored,
     );
+    sheet.counter("gslb_services_judged", "Services judged anew", stats.services_judged);
+    sheet.counter(
+        "gslb_bindings_judged",
+        "Bindings of virtual servers looked at because a service of theirs changed",
+        stats.bindings_judged,
+    );
+    sheet.counter(
+        "gslb_ldns_shared_out",
+        "Times that the LDNS were shared out anew among the nodes of this site",
+        stats.shared_out,
+    );
 }
 
 fn by(

@@ -146,7 +146,7 @@ fn fill(published: &mut Published) {
     };
     published.monitoring = MonitorStats { checks: 600, passed: 400, failed: 200, ..MonitorStats::default() };
     published.node =
-        NodeStats { samples_within_tolerance: 170, advertised: 51, withdrawn: 2, metrics_ignored: 0 };
+        NodeStats { samples_within_tolerance: 170, advertised: 51, withdrawn: 2, ..NodeStats::default() };
 }
 
 fn services(published: &mut Published) {

@@ -1,5 +1,6 @@
 //! What the metric exchange says, and where it belongs.
 
+use super::health::Word;
 use super::sites::{RELAY_SLACK, Teller};
 use super::{Heard, Node};
 use crate::cell::Cell;
@@ -22,7 +23,7 @@ impl Node {
                 self.ask_speaker(now, asked);
             }
             Output::Rtts { peer, site, rows, via, word_age } => {
-                let Some(&column) = self.site_by_name.get(&site) else { return };
+                let Some(column) = self.places.site(&site) else { return };
                 match via {
                     Some(via) => {
                         self.sites.relayed(now, column, &via, word_age);
@@ -41,10 +42,10 @@ impl Node {
                 }
             }
             Output::Metrics { peer, site, services, via, word_age, .. } => {
-                if let (Some(via), Some(&column)) = (&via, self.site_by_name.get(&site)) {
+                if let (Some(via), Some(column)) = (&via, self.places.site(&site)) {
                     self.sites.relayed(now, column, via, word_age);
                 }
-                self.metrics(now, &peer, services, via.is_some());
+                self.metrics(now, &peer, &services, via.is_some());
             }
             Output::RelayUp { site, via } => self.relay_up(now, &site, &via),
             Output::RelayDown { site, via, reason } => self.relay_down(now, &site, &via, &reason),
@@ -63,15 +64,15 @@ impl Node {
 
     fn peer_up(&mut self, now: Timestamp, peer: &NodeId) {
         tracing::info!(%peer, "session established");
-        if let Some(status) =
-            self.mep.peers().find(|status| status.peer == *peer && !status.mismatches.is_empty())
-        {
+        let status = self.mep.peers().find(|status| status.peer == *peer);
+        if let Some(status) = status.as_ref().filter(|status| !status.mismatches.is_empty()) {
             tracing::warn!(%peer, settings = ?status.mismatches, "the peer has other settings than this node");
         }
-        if let Some(&site) = self.site_by_name.get(&peer.site) {
+        if let Some(site) = self.places.site(&peer.site) {
             self.health.peer_up(now, site, peer);
             if site == self.config.this_site() {
-                self.share_out(now, |neighbours| neighbours.peer_up(now, peer));
+                self.neighbours.peer_up(now, peer, status.and_then(|status| status.boot));
+                self.share_out(now);
             } else {
                 self.sites.peer_up(now, site, peer);
             }
@@ -81,10 +82,10 @@ impl Node {
 
     fn peer_down(&mut self, now: Timestamp, peer: &NodeId, reason: &DownReason) {
         tracing::info!(%peer, %reason, "session ended");
-        if let Some(&site) = self.site_by_name.get(&peer.site) {
+        if let Some(site) = self.places.site(&peer.site) {
             self.health.peer_down(now, site, peer);
             if site == self.config.this_site() {
-                self.share_out(now, |neighbours| neighbours.peer_down(peer));
+                self.neighbours.peer_down(now, peer);
             } else {
                 let asked = self.sites.peer_down(now, peer);
                 self.ask_speaker(now, asked);
@@ -95,7 +96,7 @@ impl Node {
 
     fn relay_up(&mut self, now: Timestamp, site: &SiteName, via: &NodeId) {
         tracing::info!(%site, %via, "site is relayed");
-        if let Some(&site) = self.site_by_name.get(site) {
+        if let Some(site) = self.places.site(site) {
             self.health.relay_up(now, site, via);
             self.sites.relay_up(now, site, via);
         }
@@ -104,7 +105,7 @@ impl Node {
 
     fn relay_down(&mut self, now: Timestamp, site: &SiteName, via: &NodeId, reason: &str) {
         tracing::info!(%site, %via, reason, "site is not relayed any longer");
-        if let Some(&site) = self.site_by_name.get(site) {
+        if let Some(site) = self.places.site(site) {
             self.health.relay_down(now, site);
             self.sites.relay_down(now, site);
         }
@@ -129,13 +130,19 @@ impl Node {
         }
     }
 
-    /// Shares the LDNS of this site out anew.
-    fn share_out(&mut self, now: Timestamp, change: impl FnOnce(&mut super::neighbours::Neighbours)) {
+    /// Shares the LDNS of this site out anew, if neighbours came or went.
+    pub(super) fn share_out(&mut self, now: Timestamp) {
         let confirmed = self.neighbours.confirmed();
-        change(&mut self.neighbours);
+        let Some(settled) = self.neighbours.settle(now) else { return };
+        self.stats.shared_out += 1;
         let neighbours = &self.neighbours;
-        self.own.shared_out(confirmed, |ldns| neighbours.is_ours(ldns), &self.shared.rtts);
-        self.prober.set_share(now, self.neighbours.share().clone());
+        let is_unconfirmed = |ldns| neighbours.is_ours(ldns) || settled.is_orphaned(ldns);
+        self.own.shared_out(confirmed, is_unconfirmed, &self.shared.rtts);
+        self.prober.set_share(now, neighbours.share().clone());
+        for peer in settled.unheard {
+            self.mep.ask_snapshot(now, &peer);
+        }
+        self.publish_soon(now);
     }
 
     /// Only site S's word writes column S, said by its speaker or passed on by the relay.
@@ -169,7 +176,7 @@ impl Node {
     /// value of our own share is taken from a neighbour only while this node has none, as after its start: so it takes back
     /// nothing that the site has said.
     fn neighbours_rows(&mut self, now: Timestamp, peer: &NodeId, rows: &[RttRow]) {
-        let since = self.neighbours.told_since(peer).unwrap_or(now);
+        let Some(since) = self.neighbours.told_since(peer) else { return };
         for row in rows {
             let owner = self.neighbours.share().owner(row.ldns);
             let (reach, kind, told) = (row.reach, row.kind, now.before(row.age));
@@ -194,29 +201,25 @@ impl Node {
         row.is_some_and(|row| row.cell(self.config.this_site()).reach() == Reach::Pending)
     }
 
-    fn metrics(&mut self, now: Timestamp, peer: &NodeId, metrics: Vec<ServiceMetric>, relayed: bool) {
-        for metric in metrics {
-            let place = self.config.services.iter().position(|s| s.name == metric.name);
-            let of_its_site = |&service: &usize| {
-                let site =
-                    self.config.services.get(service).and_then(|s| self.config.sites.get(s.site.get()));
-                site.is_some_and(|site| site.name == peer.site)
-            };
-            match place.filter(of_its_site) {
-                Some(service) => {
-                    self.health.peer_said(now, peer, service, metric.state, metric.response_time, relayed);
-                }
-                None => self.stats.metrics_ignored += 1,
-            }
-        }
+    fn metrics(&mut self, now: Timestamp, peer: &NodeId, metrics: &[ServiceMetric], relayed: bool) {
+        let words = metrics.iter().filter_map(|metric| {
+            let service = self.places.service(&metric.name)?;
+            Some(Word { service, state: metric.state, response_time: metric.response_time })
+        });
+        let words: Vec<Word> = words.collect();
+        let unknown = (metrics.len() - words.len()) as u64;
+        let foreign = match self.places.site(&peer.site) {
+            Some(site) => self.health.peer_said(now, site, peer, &words, relayed),
+            None => words.len() as u64,
+        };
+        self.stats.metrics_ignored += unknown + foreign;
         self.publish_soon(now);
     }
 
     /// Each session goes from its node to all others, so nothing is told on.
     fn sessions_told(&mut self, now: Timestamp, sessions: &[KnownSession]) {
         for session in sessions {
-            let is_known = self.config.services.iter().any(|s| s.name == session.service);
-            if is_known {
+            if self.places.service(&session.service).is_some() {
                 self.persistence.used(now, session);
             }
         }

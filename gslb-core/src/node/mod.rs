@@ -15,6 +15,7 @@ mod health;
 mod missing;
 mod neighbours;
 mod own_column;
+mod places;
 mod publish;
 mod resume;
 mod settings;
@@ -24,7 +25,7 @@ mod told;
 use crate::persistence::{IDLE_TIMEOUT, Persistence};
 use crate::published::Shared;
 use config::Config;
-use gslb_types::{Ldns, Reach, ServiceName, SiteIndex, SiteName, Timestamp};
+use gslb_types::{Ldns, Reach, ServiceName, Timestamp};
 pub use health::Change;
 use health::Health;
 use mep_core::carrier::{CarrierCommand, CarrierEvent};
@@ -32,13 +33,14 @@ use mep_core::{KnownSession, Mep, ServiceMetric, SessionKey};
 use missing::Looks;
 use neighbours::Neighbours;
 use own_column::{Advertised, OwnColumn};
+use places::Places;
 use probes_core::prober::{Origin, Sighting};
 use probes_core::wire::{CheckReply, CheckRequest, ProbeReply, ProbeRequest};
 use probes_core::{Monitors, Prober, monitors, prober};
 pub(crate) use publish::at_start;
 use serde::{Deserialize, Serialize};
 use sites::Sites;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,6 +102,12 @@ pub struct NodeStats {
     pub withdrawn: u64,
     /// Words of peers about services they may not speak of, or that the configuration does not have.
     pub metrics_ignored: u64,
+    /// Services judged anew: by words of peers, results of checks, and time.
+    pub services_judged: u64,
+    /// Bindings of virtual servers looked at because a service of theirs changed.
+    pub bindings_judged: u64,
+    /// How often the LDNS were shared out anew among the nodes of this site: each time all of them are looked at.
+    pub shared_out: u64,
 }
 
 /// Who heard a query, and what the peer said of it.
@@ -128,14 +136,13 @@ pub struct Node {
     coalesce: Duration,
     publish_at: Timestamp,
     outputs: VecDeque<Output>,
-    site_by_name: BTreeMap<SiteName, SiteIndex>,
+    places: Places,
 }
 
 impl Node {
     /// A node that starts now and publishes into `shared`. What a node task that failed has left there is taken over.
     pub fn new(config: Arc<Config>, shared: Arc<Shared>, birth: &Birth, now: Timestamp) -> Self {
         let me = config.this_node().id.clone();
-        let names = config.sites.iter().enumerate();
         let measured = settings::prober(&config, &birth.local);
         let mut node = Node {
             prober: Prober::new(measured.clone(), birth.seed),
@@ -152,7 +159,7 @@ impl Node {
             coalesce: birth.coalesce,
             publish_at: now,
             outputs: VecDeque::new(),
-            site_by_name: names.filter_map(|(i, s)| Some((s.name.clone(), SiteIndex::new(i)?))).collect(),
+            places: Places::new(&config),
             config,
             shared,
         };
@@ -191,6 +198,7 @@ impl Node {
 
     /// Does what time has come for.
     pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.share_out(now);
         self.prober.handle_timeout(now);
         self.monitors.handle_timeout(now);
         // Before the exchange has its turn: what they found may be due to peers at once.
@@ -242,6 +250,7 @@ impl Node {
             self.own.poll_timeout(),
             self.health.poll_timeout(),
             self.looks.poll_timeout(),
+            self.neighbours.poll_timeout(),
             self.persistence.poll_timeout(),
             Some(self.publish_at),
         ];
@@ -250,7 +259,8 @@ impl Node {
 
     /// What was counted.
     pub fn stats(&self) -> NodeStats {
-        self.stats
+        let (services_judged, bindings_judged) = self.health.effort();
+        NodeStats { services_judged, bindings_judged, ..self.stats }
     }
 
     /// Carries the machines' outputs to where they belong until none has more to say.
@@ -313,6 +323,9 @@ impl Node {
                 self.shared.rtts.admitted(ldns, now, seen);
                 self.look_later(now, ldns);
             }
+            // A newcomer tells its values already; the prober leaves them to it within a second.
+            prober::Output::Sample { ldns, .. } | prober::Output::Unreachable { ldns }
+                if !self.neighbours.is_ours(ldns) => {}
             prober::Output::Sample { ldns, rtt, kind } => {
                 match self.own.sample(now, ldns, rtt, kind, &self.shared.rtts) {
                     Some(advertised) => self.advertise(now, advertised),

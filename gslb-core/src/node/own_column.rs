@@ -109,11 +109,12 @@ impl OwnColumn {
     }
 
     /// The LDNS were shared out anew. What neighbours told so far was true at their last words, which `confirmed` holds, and
-    /// ages from then on, unless whoever has it now confirms it. Walks the whole column.
+    /// ages from then on, unless whoever has it now confirms it; what `is_unconfirmed` only samples confirm, or a neighbour that
+    /// tells it anew. Walks the whole column.
     pub(crate) fn shared_out(
         &self,
         confirmed: Option<Confirmed>,
-        is_ours: impl Fn(Ldns) -> bool,
+        is_unconfirmed: impl Fn(Ldns) -> bool,
         table: &RttTable,
     ) {
         for ldns in &self.entries {
@@ -122,7 +123,7 @@ impl OwnColumn {
                 continue;
             }
             let last_true = cell.last_true(confirmed);
-            let kept = if is_ours(*ldns) {
+            let kept = if is_unconfirmed(*ldns) {
                 Cell::measured(cell.reach(), cell.kind(), last_true)
             } else {
                 cell.restamped(last_true)

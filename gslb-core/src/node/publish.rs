@@ -43,7 +43,7 @@ impl Node {
             strangers: self.mep.strangers().clone(),
             probing: self.prober.stats(),
             monitoring: self.monitors.stats(),
-            node: self.stats,
+            node: self.stats(),
             sharing: self.neighbours.share().nodes().cloned().collect(),
             last_good: self.health.last_good().to_vec(),
             persistence: self.persistence.len(),
@@ -85,18 +85,10 @@ impl Node {
             reason: judged.reason.clone(),
             judge: judged.judge,
             own: judged.own.as_ref().map(|own| own.state),
-            last_good: self.was_good(index),
+            last_good: self.health.was_good(index),
             response_time: judged.response_time,
             monitors: monitors.collect(),
         }
-    }
-}
-
-impl Node {
-    fn was_good(&self, service: usize) -> bool {
-        let bound = self.config.vservers.iter().zip(self.health.last_good());
-        let mut places = bound.flat_map(|(vserver, good)| vserver.bindings.iter().zip(good));
-        places.any(|(binding, good)| binding.service == service && *good)
     }
 }
 

@@ -196,6 +196,22 @@ impl Net {
         }
     }
 
+    /// Ends the connections between two nodes, as both notice at once.
+    pub(crate) fn disconnect(&mut self, a: &str, b: &str) {
+        let pair = [self.place(a), self.place(b)];
+        let between: Vec<((usize, ConnId), usize)> = self
+            .by_conn
+            .iter()
+            .filter(|(_, wire)| self.wires[**wire].ends.iter().all(|(host, _)| pair.contains(host)))
+            .map(|(end, wire)| (*end, *wire))
+            .collect();
+        for ((host, conn), _) in between {
+            self.by_conn.remove(&(host, conn));
+            let closed = CarrierEvent::Closed { conn, reason: "reset".to_owned() };
+            self.turn(host, Some(Input::Carrier(closed)));
+        }
+    }
+
     pub(crate) fn restart(&mut self, node: &str) {
         self.kill(node);
         let host = self.place(node);

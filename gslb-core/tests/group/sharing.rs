@@ -298,3 +298,28 @@ fn a_restarted_node_goes_on_from_what_its_neighbour_knows() {
         }
     }
 }
+
+/// Threat T8: what a neighbour does to its session costs this node a walk through its table a second at most, and usually none.
+#[test]
+fn a_neighbour_that_reconnects_or_restarts_again_and_again_costs_few_walks_and_no_value() {
+    let mut net = group(60);
+    let walks = |net: &Net| net.published("fra/1").node.shared_out;
+    let before = walks(&net);
+    for _ in 0..40 {
+        net.disconnect("fra/1", "fra/2");
+        net.run(std::time::Duration::from_millis(750));
+        assert!(all(60).into_iter().all(|ldns| net.reaches("fra", ldns) == [ms(20); 3]), "{:?}", net.now);
+    }
+    net.run(secs(30));
+    let reconnects = walks(&net) - before;
+    for _ in 0..40 {
+        net.restart("fra/2");
+        net.run(std::time::Duration::from_millis(250));
+        assert!(all(60).into_iter().all(|ldns| net.reach("fra/1", "fra", ldns) == ms(20)), "{:?}", net.now);
+    }
+    net.run(secs(90));
+    let restarts = walks(&net) - before - reconnects;
+    println!("T8: 40 reconnects in 30 s cost {reconnects} walks, 40 restarts in 10 s {restarts}");
+    assert!(reconnects <= 30 && restarts <= 10, "{reconnects} {restarts}");
+    assert!(all(60).into_iter().all(|ldns| net.reaches("fra", ldns) == [ms(20); 3]));
+}

@@ -30,6 +30,8 @@ pub struct ProberStats {
     pub evicted: u64,
     /// Newcomers turned away because the table was full of proven ones.
     pub turned_away: u64,
+    /// How often the LDNS were shared out anew, which walks all entries.
+    pub share_walks: u64,
     /// Whether ICMP is permitted, for IPv4 and IPv6 both; `None` until the first ping.
     pub icmp_permitted: Option<bool>,
 }

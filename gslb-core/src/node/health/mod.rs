@@ -23,6 +23,7 @@ use config::Config;
 use gslb_types::{NodeId, Rtt, ServiceState, SiteIndex, Timers, Timestamp};
 use last_good::Memory;
 pub(crate) use silence::Contact;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use words::Words;
 
@@ -34,7 +35,19 @@ pub(crate) struct Health {
     contacts: Vec<Contact>,
     due: Timers<SiteIndex>,
     changes: Vec<Change>,
+    /// The services whose change [`Memory`] does not know of yet.
+    moved: Vec<usize>,
     memory: Memory,
+    judged: u64,
+}
+
+/// What a node says of a service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word {
+    /// Index into the configuration's services.
+    pub(crate) service: usize,
+    pub(crate) state: ServiceState,
+    pub(crate) response_time: Option<Rtt>,
 }
 
 /// A service and what is thought of it.
@@ -81,8 +94,8 @@ impl Health {
         let contacts =
             sites.map(|site| Contact::new(now, delay, lapse, site == config.this_site())).collect();
         let memory = Memory::new(&config);
-        let (due, changes) = (Timers::new(), Vec::new());
-        let mut health = Health { config, services, contacts, due, changes, memory };
+        let (due, changes, moved) = (Timers::new(), Vec::new(), (0..config.services.len()).collect());
+        let mut health = Health { config, services, contacts, due, changes, moved, memory, judged: 0 };
         (0..health.contacts.len()).filter_map(SiteIndex::new).for_each(|site| health.set_due(site));
         health.note_last_good();
         health.take_turned();
@@ -133,6 +146,16 @@ impl Health {
         self.memory.last_good()
     }
 
+    /// Whether the service was up the last time one of its family was, in one of its virtual servers.
+    pub(crate) fn was_good(&self, service: usize) -> bool {
+        self.memory.was_good(service)
+    }
+
+    /// Services judged so far, and bindings of virtual servers looked at for it.
+    pub(crate) fn effort(&self) -> (u64, u64) {
+        (self.judged, self.memory.looks())
+    }
+
     /// Monitors of this node decided.
     pub(crate) fn own_verdict(&mut self, now: Timestamp, service: usize, state: ServiceState, reason: &str) {
         if let Some(own) = self.services.get_mut(service).and_then(|judged| judged.own.as_mut()) {
@@ -149,6 +172,7 @@ impl Health {
             own.response_time = response_time;
         }
         self.judge(now, service);
+        self.note_last_good();
     }
 
     /// A session with another node stands.
@@ -174,28 +198,41 @@ impl Health {
         self.of_contact(now, site, |contact| contact.relay_down(now));
     }
 
-    /// A node said how a service of its own site is, to this node or to the relay of its site. Words about services of other
-    /// sites are not its to say: ignored.
+    /// A node of this site said how services of the site are, to this node or to the relay of its site. Words about services of
+    /// other sites are not its to say: ignored. Says how many were.
+    ///
+    /// However often the words name a service, it is judged once: what a frame costs must not grow faster than the frame (T8).
     pub(crate) fn peer_said(
         &mut self,
         now: Timestamp,
+        site: SiteIndex,
         peer: &NodeId,
-        service: usize,
-        state: ServiceState,
-        response_time: Option<Rtt>,
+        words: &[Word],
         relayed: bool,
-    ) {
-        let Some(site) = self.config.services.get(service).map(|s| s.site) else { return };
-        let of_its_site = self.config.sites.get(site.get()).is_some_and(|s| s.name == peer.site);
-        let Some(contact) = self.contacts.get_mut(site.get()).filter(|_| of_its_site) else { return };
+    ) -> u64 {
+        let config = self.config.clone();
+        let is_of_site = |word: &&Word| config.services.get(word.service).is_some_and(|s| s.site == site);
+        let of_site: Vec<&Word> = words.iter().filter(is_of_site).collect();
+        if !of_site.is_empty() {
+            self.site_said(now, site, peer, &of_site, relayed);
+        }
+        (words.len() - of_site.len()) as u64
+    }
+
+    fn site_said(&mut self, now: Timestamp, site: SiteIndex, peer: &NodeId, words: &[&Word], relayed: bool) {
+        let Some(contact) = self.contacts.get_mut(site.get()) else { return };
         if relayed && contact.relayed(now, peer) {
             let delay = self.config.mep.down_delay;
             self.services.iter_mut().for_each(|judged| judged.words.session_began(now, peer, delay));
         }
         self.set_due(site);
-        let Some(judged) = self.services.get_mut(service) else { return };
-        judged.words.hear(now, peer, state, response_time);
-        self.judge(now, service);
+        for word in words {
+            if let Some(judged) = self.services.get_mut(word.service) {
+                judged.words.hear(now, peer, word.state, word.response_time);
+            }
+        }
+        let named: BTreeSet<usize> = words.iter().map(|word| word.service).collect();
+        named.into_iter().for_each(|service| self.judge(now, service));
         self.note_last_good();
     }
 
@@ -258,6 +295,7 @@ impl Health {
 
     /// Judges a service anew from all that is known of it.
     fn judge(&mut self, now: Timestamp, service: usize) {
+        self.judged += 1;
         let (Some(config), Some(judged)) =
             (self.config.services.get(service), self.services.get_mut(service))
         else {
@@ -280,12 +318,13 @@ impl Health {
         }
         let from = std::mem::replace(&mut judged.state, verdict.state);
         judged.since = now;
+        self.moved.push(service);
         self.changes.push(Change { service, from, to: verdict.state, reason: verdict.reason });
     }
 
     fn note_last_good(&mut self) {
         let state = |service: usize| self.services.get(service).map(|judged| judged.state);
-        self.memory.note(&self.config, state);
+        self.memory.note(&self.config, std::mem::take(&mut self.moved), state);
     }
 }
 

@@ -8,9 +8,13 @@ use super::{Prober, Share};
 use gslb_types::{Ldns, ProbeKind, Reach, Timestamp};
 
 impl Prober {
-    /// Shares the LDNS out anew. Walks the whole table.
+    /// Shares the LDNS out anew. Walks the whole table, unless the same nodes share as before.
     pub fn set_share(&mut self, now: Timestamp, share: Share) {
+        if self.share.as_ref().is_some_and(|before| before.nodes().eq(share.nodes())) {
+            return;
+        }
         self.share = Some(share);
+        self.stats.share_walks += 1;
         for index in self.table.indices() {
             let Some((ldns, was_ours)) = self.table.get(index).map(|entry| (entry.ldns, entry.ours)) else {
                 continue;

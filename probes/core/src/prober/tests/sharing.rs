@@ -52,6 +52,22 @@ fn a_neighbour_s_ldns_has_an_entry_and_is_not_probed() {
     assert_eq!((bench.prober.stats().ldns, bench.prober.stats().ours), (0, 0));
 }
 
+/// To be told the same again costs no walk: what stands in the queues keeps its times.
+#[test]
+fn the_same_nodes_share_as_before_without_a_walk() {
+    let mut bench = shared();
+    let theirs = some(false, 50);
+    theirs.iter().for_each(|a| {
+        bench.sees(*a);
+    });
+    bench.run(at(20_000));
+    let before = bench.prober.stats();
+    bench.shares(&["fra/2"]);
+    assert_eq!((bench.prober.stats(), bench.prober.stats().share_walks), (before, 1));
+    bench.shares(&[]);
+    assert_eq!((bench.prober.stats().ours, bench.prober.stats().share_walks), (50, 2));
+}
+
 #[test]
 fn the_budgets_are_all_for_our_own() {
     let mut bench = shared();
