@@ -3,6 +3,7 @@
 use crate::process::{Process, Role};
 use crate::query::is_answer;
 use crate::round::Server;
+use crate::start::Starter;
 use crate::{Cpus, Failure, Interrupt, NAME, Query, ports, query};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -48,13 +49,22 @@ pub struct Gdnsd {
 }
 
 impl Gdnsd {
-    /// Starts `program` with files in `folder` and waits until it answers.
-    pub fn start(program: &Path, folder: &Path, cpus: Cpus, interrupt: &Interrupt) -> Result<Self, Failure> {
+    /// Writes its files to `folder`; how to start it.
+    pub fn starter(program: &Path, folder: &Path) -> Result<Starter, Failure> {
         let port = ports::free(&[ADDRESS]).map_err(Failure::system("a free port"))?;
         let address = SocketAddrV4::new(ADDRESS, port);
         write_files(folder, address).map_err(Failure::system(folder.display().to_string()))?;
+        let arguments = ["-c".to_owned(), folder.to_string_lossy().into_owned(), "start".to_owned()];
+        let (program, folder) = (program.to_owned(), folder.to_owned());
+        Ok(Starter { name: Self::NAME, program, arguments: arguments.into(), folder, address })
+    }
+
+    /// Starts `program` with files in `folder` and waits until it answers.
+    pub fn start(program: &Path, folder: &Path, cpus: Cpus, interrupt: &Interrupt) -> Result<Self, Failure> {
+        let starter = Self::starter(program, folder)?;
+        let address = starter.address;
         let mut command = Command::new(program);
-        command.arg("-c").arg(folder).arg("start");
+        command.args(&starter.arguments);
         let mut process = Process::start("gdnsd", &mut command, folder, cpus, Role::Measured)?;
         process.wait_until(START, interrupt, || (!answers(address)).then(|| "no answer".to_owned()))?;
         Ok(Gdnsd { process, address })

@@ -2,11 +2,12 @@
 
 use crate::process::{Process, Role};
 use crate::round::Server;
+use crate::start::Starter;
 use crate::{Cpus, Failure, Interrupt, NAME, SOURCES, Tally, http, ldns, ports};
 use serde_json::Value;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -41,12 +42,24 @@ pub(crate) struct Ports {
 }
 
 impl Gslb {
+    /// Writes a group's files to `folder`; how to start its first node, alone.
+    pub fn starter(program: &Path, folder: &Path) -> Result<Starter, Failure> {
+        let ports = Ports::free().map_err(Failure::system("a free port"))?;
+        let file = prepare(program, folder, ports)?;
+        let words = ["--log", "warn", "run", &file.to_string_lossy(), "--node", NODES[0]];
+        Ok(Starter {
+            name: Self::NAME,
+            program: program.to_owned(),
+            arguments: words.map(str::to_owned).into(),
+            folder: folder.to_owned(),
+            address: SocketAddrV4::new(address(0), ports.dns),
+        })
+    }
+
     /// Starts the group with files in `folder`, and waits until every source of the load is measured by every site.
     pub fn start(program: &Path, folder: &Path, cpus: Cpus, interrupt: &Interrupt) -> Result<Self, Failure> {
         let ports = Ports::free().map_err(Failure::system("a free port"))?;
-        let file = folder.join("group.toml");
-        fs::write(&file, group(ports)).map_err(Failure::system(file.display().to_string()))?;
-        make_certificates(program, folder)?;
+        let file = prepare(program, folder, ports)?;
         let start = |index: usize, node: &str| {
             let own = folder.join(node.replace('/', "-"));
             fs::create_dir_all(&own).map_err(Failure::system(own.display().to_string()))?;
@@ -158,6 +171,14 @@ fn v4(address: std::net::IpAddr) -> Option<Ipv4Addr> {
         std::net::IpAddr::V4(v4) => Some(v4),
         std::net::IpAddr::V6(_) => None,
     }
+}
+
+/// The configuration's file, with the certificates beside it.
+fn prepare(program: &Path, folder: &Path, ports: Ports) -> Result<PathBuf, Failure> {
+    let file = folder.join("group.toml");
+    fs::write(&file, group(ports)).map_err(Failure::system(file.display().to_string()))?;
+    make_certificates(program, folder)?;
+    Ok(file)
 }
 
 fn make_certificates(program: &Path, folder: &Path) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ mod process;
 mod query;
 mod report;
 mod round;
+mod start;
 
 pub use cpus::{Cpus, pin};
 pub use failure::Failure;
@@ -27,6 +28,7 @@ pub use interrupt::Interrupt;
 pub use query::{Query, query};
 pub use report::Report;
 pub use round::{Cost, Round};
+pub use start::{Start, StartReport, Starter};
 
 /// The addresses that the load comes from, and so the LDNS: as many sockets, each with its share of the window.
 pub const SOURCES: usize = 8;

@@ -92,6 +92,12 @@ impl Process {
         }
     }
 
+    /// Ends it at once, without a word.
+    pub(crate) fn kill(mut self) -> Result<(), Failure> {
+        let killed = self.child.kill().and_then(|()| self.child.wait());
+        killed.map(drop).map_err(Failure::system(self.name))
+    }
+
     fn log_end(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();

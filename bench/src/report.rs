@@ -48,7 +48,7 @@ fn line(label: &str, ours: &Cost, theirs: &Cost, ratio: f64) -> String {
 }
 
 /// The middle one, or the mean of the two in the middle.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
     let middle = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);

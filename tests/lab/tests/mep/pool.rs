@@ -215,7 +215,7 @@ fn kills(lab: &Lab, group: &mut Group<'_>, at_iad: &[IpAddr]) {
             tables[tables.len() / 2],
             tables[tables.len() - 1]
         );
-        // A debug build behind `ip netns exec`, on a machine that is busy with the load: the bar of 10 ms is bench's.
+        // A debug build behind `ip netns exec`, on a machine that is busy with the load: the bar of 10 ms is bench/starts_vs_gdnsd's.
         assert!(first_answers[first_answers.len() / 2] <= ms(500));
         assert!(tables[tables.len() / 2] <= seconds(2));
         assert!(asked > 0 && moved * 100 < asked, "{moved} of {asked}");

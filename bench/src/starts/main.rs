@@ -1,0 +1,57 @@
+//! `bench/starts_vs_gdnsd`: how long a server that was killed is away, ours beside gdnsd, in rounds that take turns (bar R9).
+
+use bench::{Cpus, Failure, Gdnsd, Gslb, Interrupt, Start, StartReport, Starter, pin};
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Milliseconds from the start of the process to its first answer, of gslb-dns beside gdnsd's; each start ends with a kill -9.
+/// The last line is `ratio R (min..max)`, ours over gdnsd's.
+#[derive(Parser)]
+#[command(name = "starts_vs_gdnsd", max_term_width = 100)]
+struct Args {
+    /// How often each is started.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    starts: u32,
+    /// The program to measure.
+    #[arg(long, value_name = "FILE", default_value = "target/release/gslb-dns")]
+    gslb_dns: PathBuf,
+    /// The program to compare with.
+    #[arg(long, value_name = "FILE", default_value = "gdnsd")]
+    gdnsd: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("starts_vs_gdnsd: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<StartReport, Failure> {
+    let interrupt = Interrupt::watch()?;
+    let cpus = Cpus::choose()?;
+    pin(cpus.load)?;
+    let folder = tempfile::tempdir().map_err(|e| Failure::System("a folder for files".to_owned(), e))?;
+    let part = |name: &str| {
+        let part = folder.path().join(name);
+        std::fs::create_dir(&part).map_err(|e| Failure::System(part.display().to_string(), e))?;
+        Ok(part)
+    };
+    let program = std::path::absolute(&args.gslb_dns)
+        .map_err(|e| Failure::System(args.gslb_dns.display().to_string(), e))?;
+    let ours = Gslb::starter(&program, &part("gslb-dns")?)?;
+    let theirs = Gdnsd::starter(&args.gdnsd, &part("gdnsd")?)?;
+    let mut report = StartReport::default();
+    let once = |starter: &Starter| -> Result<Start, Failure> { starter.once(cpus, &interrupt) };
+    for _ in 0..args.starts {
+        report.add(once(&ours)?, once(&theirs)?);
+    }
+    Ok(report)
+}
