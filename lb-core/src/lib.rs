@@ -22,7 +22,7 @@ mod window;
 
 pub use balancer::{
     Balancer, BalancerSettings, BalancerView, Client, LocalPersistence, MemberId, MemberSettings, MemberView,
-    NoService, Output, Pick, PickedBy,
+    NoService, Out, Output, Pick, PickedBy,
 };
 pub use candidate::{Candidate, NoServiceId, ServiceId};
 pub use choose::{Choice, Why, choose};

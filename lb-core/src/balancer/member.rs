@@ -1,6 +1,6 @@
 //! One member: what is set, told, counted and measured of it.
 
-use super::outcome::{MemberId, NoService};
+use super::outcome::{MemberId, Out};
 use super::ramp::Ramp;
 use super::settings::MemberSettings;
 use crate::{ByteWindow, Candidate, Mbps, ServiceId};
@@ -53,40 +53,6 @@ pub(super) enum Drain {
     },
     /// It takes nothing at all; what still ran was to be cut.
     Over,
-}
-
-/// Why a member takes no part in a choice.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Out {
-    Disabled,
-    Down,
-    Learning,
-    Draining,
-    MaxClients,
-    MaxBandwidth,
-}
-
-impl Out {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Out::Disabled => "disabled",
-            Out::Down => "down",
-            Out::Learning => "not checked yet",
-            Out::Draining => "draining",
-            Out::MaxClients => "at max_clients",
-            Out::MaxBandwidth => "at max_bandwidth",
-        }
-    }
-
-    /// What it means for the virtual server if this is all there is.
-    pub(super) const fn as_no_service(self) -> NoService {
-        match self {
-            Out::Disabled => NoService::AllDisabled,
-            Out::Down | Out::Learning => NoService::AllDown,
-            Out::Draining => NoService::AllDraining,
-            Out::MaxClients | Out::MaxBandwidth => NoService::AllFull,
-        }
-    }
 }
 
 impl Member {

@@ -19,13 +19,13 @@ mod sessions;
 mod settings;
 mod view;
 
-pub use outcome::{MemberId, NoService, Output, Pick, PickedBy};
+pub use outcome::{MemberId, NoService, Out, Output, Pick, PickedBy};
 pub use settings::{BalancerSettings, LocalPersistence, MemberSettings};
 pub use view::{BalancerView, MemberView};
 
 use crate::{Candidate, Measure, ServiceId, SlowStart};
 use gslb_types::{LbMethod, Rtt, ServiceName, ServiceState, Timestamp};
-use member::{Drain, Member, Out, TimeToFirstByte};
+use member::{Drain, Member, TimeToFirstByte};
 use select::Chosen;
 use sessions::Sessions;
 use std::collections::VecDeque;

@@ -3,7 +3,7 @@
 use crate::choose::Why;
 use crate::{Score, ServiceId};
 use gslb_types::ServiceName;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A member of an LB virtual server, for as long as anything may be said of it: a number that is never given twice, so that
@@ -56,8 +56,50 @@ impl PickedBy {
     }
 }
 
+/// Why a member is given no request of a new client.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Out {
+    /// The operator has taken it out.
+    Disabled,
+    /// Its monitors fail.
+    Down,
+    /// It has not been checked yet; it stands in only while no member is up.
+    Learning,
+    /// It drains.
+    Draining,
+    /// It has as many clients as it may.
+    MaxClients,
+    /// It has as much traffic as it may.
+    MaxBandwidth,
+}
+
+impl Out {
+    /// The words for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Out::Disabled => "disabled",
+            Out::Down => "down",
+            Out::Learning => "not checked yet",
+            Out::Draining => "draining",
+            Out::MaxClients => "at max_clients",
+            Out::MaxBandwidth => "at max_bandwidth",
+        }
+    }
+
+    /// What it means for the virtual server if this is all there is.
+    pub(super) const fn as_no_service(self) -> NoService {
+        match self {
+            Out::Disabled => NoService::AllDisabled,
+            Out::Down | Out::Learning => NoService::AllDown,
+            Out::Draining => NoService::AllDraining,
+            Out::MaxClients | Out::MaxBandwidth => NoService::AllFull,
+        }
+    }
+}
+
 /// Why no member gets a request.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoService {
     /// No service is bound.

@@ -3,7 +3,7 @@
 use super::member::{Drain, Member};
 use super::ramp::Ramp;
 use super::sessions::Sessions;
-use super::{Balancer, LocalPersistence, MemberId, MemberSettings};
+use super::{Balancer, LocalPersistence, MemberId, MemberSettings, Out};
 use gslb_types::{ServiceName, Timestamp};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Balancer {
                 (true, false) => self.startup.handle_service_left(),
                 (true, true) | (false, false) => (),
             }
-            if matches!(member.standing(), Some(out) if out != super::member::Out::Learning) {
+            if matches!(member.standing(), Some(out) if out != Out::Learning) {
                 member.been_out = true;
             }
         }

@@ -1,8 +1,8 @@
 //! The choice for one request: who is kept, who takes part, who is rationed, and what the method says.
 
-use super::member::{Member, Out};
+use super::member::Member;
 use super::ramp::FULL;
-use super::{Balancer, Client, LocalPersistence, MemberId, NoService, PickedBy};
+use super::{Balancer, Client, LocalPersistence, MemberId, NoService, Out, PickedBy};
 use crate::hash::percentile;
 use crate::{Candidate, Measure, Score, choose};
 use gslb_types::{LbMethod, Timestamp};

@@ -1,15 +1,15 @@
 //! What an LB virtual server shows of itself.
 
 use super::member::Member;
-use super::outcome::NoService;
+use super::outcome::{NoService, Out};
 use super::ramp::FULL;
 use crate::{Candidate, Measure};
 use gslb_types::{LbMethod, Rtt, ServiceName, ServiceState, Timestamp, Weight};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// An LB virtual server at one moment, for people and for the group.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct BalancerView {
     /// Its effective state: UP only if some member could take a request at this moment.
     pub state: ServiceState,
@@ -32,14 +32,14 @@ pub struct BalancerView {
 }
 
 /// One member at one moment.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MemberView {
     /// Its name.
     pub name: ServiceName,
     /// What its monitors say.
     pub state: ServiceState,
     /// Why it takes no new client's request.
-    pub out: Option<&'static str>,
+    pub out: Option<Out>,
     /// Its share.
     pub weight: Weight,
     /// Whether the operator lets it take part.
@@ -95,7 +95,7 @@ impl MemberView {
         MemberView {
             name: member.settings.name.clone(),
             state: member.state,
-            out: member.out(now).map(|out| out.as_str()),
+            out: member.out(now),
             weight: member.settings.weight,
             enabled: member.enabled,
             drain_left: member.drain_left(now),

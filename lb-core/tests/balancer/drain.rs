@@ -2,7 +2,7 @@
 
 use crate::fixture::{LRTM, Played, at, seconds, service, settings};
 use gslb_types::{LbMethod, ServiceState, Timestamp};
-use lb_core::{NoService, Output};
+use lb_core::{NoService, Out, Output};
 
 #[test]
 fn a_draining_service_gets_nothing_new_and_what_runs_goes_on_until_the_deadline() {
@@ -36,7 +36,7 @@ fn a_drain_taken_back_in_time_cuts_nothing() {
 fn a_disabled_service_gets_nothing_until_it_is_enabled() {
     let mut lb = Played::up(settings(LbMethod::RoundRobin, 2));
     lb.lb.handle_enabled(at(0), &service(1), false);
-    assert_eq!((lb.shares(10), lb.lb.view(at(0)).members[1].out), (vec![10, 0], Some("disabled")));
+    assert_eq!((lb.shares(10), lb.lb.view(at(0)).members[1].out), (vec![10, 0], Some(Out::Disabled)));
     lb.lb.handle_enabled(at(0), &service(1), true);
     assert_eq!(lb.shares(10), [5, 5]);
 }

@@ -2,7 +2,7 @@
 
 use crate::fixture::{LRTM, Played, at, at_ms, member, settings};
 use gslb_types::ServiceState;
-use lb_core::{BalancerSettings, MemberSettings, NoService};
+use lb_core::{BalancerSettings, MemberSettings, NoService, Out};
 
 #[test]
 fn a_service_gets_no_more_than_max_clients_at_once() {
@@ -11,7 +11,7 @@ fn a_service_gets_no_more_than_max_clients_at_once() {
     let picks: Vec<_> = (0..10).map(|_| lb.pick()).collect();
     let mine: Vec<_> = picks.iter().filter(|p| p.position == 0).collect();
     assert_eq!(mine.len(), 2);
-    assert_eq!(lb.lb.view(lb.now).members[0].out, Some("at max_clients"));
+    assert_eq!(lb.lb.view(lb.now).members[0].out, Some(Out::MaxClients));
     lb.lb.ended(lb.now, mine[0].member);
     assert_eq!(lb.lb.view(lb.now).members[0].out, None);
     assert_eq!((lb.pick().position, lb.pick().position), (0, 1));
@@ -41,7 +41,7 @@ fn bandwidth_is_the_mean_of_fourteen_seconds_and_exactly_the_limit_is_full() {
     assert_eq!(lb.lb.availability(lb.now), Ok(()));
     lb.lb.traffic(lb.now, pick.member, 1, 1);
     let view = lb.lb.view(lb.now);
-    assert_eq!((view.members[0].bits_per_second, view.members[0].out), (8_000, Some("at max_bandwidth")));
+    assert_eq!((view.members[0].bits_per_second, view.members[0].out), (8_000, Some(Out::MaxBandwidth)));
     assert_eq!((view.state, lb.refusal()), (ServiceState::Down, NoService::AllFull));
 }
 

@@ -2,7 +2,7 @@
 
 use crate::fixture::{LRT, LRTM, Played, at_ms, from, seconds, service, settings, us};
 use gslb_types::{LbMethod, ServiceState, Weight};
-use lb_core::{BalancerSettings, LocalPersistence, NoService, Pick};
+use lb_core::{BalancerSettings, LocalPersistence, NoService, Out, Pick};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
@@ -123,7 +123,7 @@ fn check_pick(before: &lb_core::BalancerView, picked: &Result<Pick, NoService>) 
             let member = &before.members[pick.position];
             assert_eq!(member.name, pick.name);
             let learning = before.state == ServiceState::Learning && member.state == ServiceState::Learning;
-            let kept = pick.why == lb_core::PickedBy::SourceIp && member.out == Some("draining");
+            let kept = pick.why == lb_core::PickedBy::SourceIp && member.out == Some(Out::Draining);
             assert!(member.out.is_none() || learning || kept, "{member:?} was picked");
         }
         Err(none) => assert_eq!((before.state, before.reason), (ServiceState::Down, Some(*none))),
