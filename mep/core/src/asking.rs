@@ -65,8 +65,8 @@ impl Mep {
         let mut sites: BTreeSet<SiteName> = self.peers.iter().map(|peer| peer.id.site.clone()).collect();
         sites.remove(&self.me.site);
         for site in &sites {
-            self.look_for_relay(now, site);
             self.judge_relay(now, site);
+            self.look_for_relay(now, site);
         }
         self.request(now);
         let until = self.asking.relays.values().map(|relay| relay.until);
@@ -207,6 +207,8 @@ impl Mep {
             let via = self.peers[place].id.clone();
             self.show_relay(site, Some(&via));
             self.outputs.push_back(Output::RelayUp { site: site.clone(), via });
+            // Others may contradict it.
+            self.timers.set(Timer::Relays, now);
         }
         // It is looked at again when the earliest of all would be too old.
         let next = self.asking.relays.values().map(|relay| relay.until).min();

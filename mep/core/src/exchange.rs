@@ -1,7 +1,6 @@
 //! What passes within a session: frames in, frames out.
 
-use crate::carrier::{ConnId, MAX_FRAME};
-use crate::link::Disorder;
+use crate::carrier::ConnId;
 use crate::mep::{Mep, Timer, queues};
 use crate::outbox::{Part, Step};
 use crate::output::{DownReason, Output};
@@ -12,9 +11,6 @@ use crate::wire::{self, Incoming, Refusal, Word};
 use bytes::Bytes;
 use gslb_types::{Ldns, Timestamp};
 use std::time::Duration;
-
-/// Violations in one session after which the peer is not listened to any longer (threat T8).
-const MOST_VIOLATIONS: u64 = 1000;
 
 /// Steps taken for one peer before others have their turn; each looks up about a chunk at most.
 const MOST_STEPS: usize = 16;
@@ -30,8 +26,7 @@ impl Mep {
         let status = &mut self.peers[place].status;
         status.frames_in += 1;
         status.bytes_in += length as u64;
-        let frame = if length > MAX_FRAME { None } else { wire::decode(bytes).ok() };
-        match frame {
+        match wire::decode(bytes) {
             Some(frame) if self.peers[place].has_session_on(conn) => {
                 self.word_arrived(now, place, frame, length);
             }
@@ -136,15 +131,6 @@ impl Mep {
                 self.hello_arrived(now, place, conn, &hello);
             }
             _ => self.refuse(now, place, conn, &Refusal::NoHello),
-        }
-    }
-
-    fn garbage_arrived(&mut self, now: Timestamp, place: usize, length: usize) {
-        let Some(session) = self.peers[place].session.as_mut() else { return };
-        let disorder = session.link.received_garbage(now, length).err();
-        self.violated(now, place, 1);
-        if let Some(disorder) = disorder {
-            self.disordered(now, place, disorder);
         }
     }
 
@@ -296,44 +282,6 @@ impl Mep {
             self.outbox.rtt_missed(ldns, queues(&mut self.peers));
             self.set_no_later(Timer::Rtts, now + self.settings.rtt_interval);
         }
-    }
-
-    /// Counts what is wrong with a frame.
-    fn doubted(&mut self, now: Timestamp, place: usize, frame: &Incoming) {
-        let told = match &frame.word {
-            Some(Word::Rtts(rows)) => rows.iter().filter(|row| row.reach.rtt().is_some()).count() as u64,
-            _ => 0,
-        };
-        let peer = &mut self.peers[place];
-        peer.status.implausible_rows += frame.doubts.implausible;
-        if let Some(session) = peer.session.as_mut() {
-            session.values_in += told + frame.doubts.faults;
-            session.implausible += frame.doubts.implausible;
-            peer.status.implausible = session.implausible > session.values_in / 2;
-        }
-        self.violated(now, place, frame.doubts.faults);
-    }
-
-    /// Counts what was not allowed; who does it too often is left alone.
-    pub(crate) fn violated(&mut self, now: Timestamp, place: usize, violations: u64) {
-        let peer = &mut self.peers[place];
-        peer.status.violations += violations;
-        let Some(session) = peer.session.as_mut() else { return };
-        session.violations += violations;
-        if session.violations > MOST_VIOLATIONS {
-            let reason = format!("more than {MOST_VIOLATIONS} violations");
-            self.session_lost(now, place, DownReason::Misbehaved(reason));
-        }
-    }
-
-    fn disordered(&mut self, now: Timestamp, place: usize, disorder: Disorder) {
-        self.violated(now, place, 1);
-        let reason = match disorder {
-            Disorder::Repeated => return,
-            Disorder::Gap { expected, found } => format!("frame {found} came in place of {expected}"),
-            Disorder::TooMany => "too many frames in a second".to_owned(),
-        };
-        self.session_lost(now, place, DownReason::Misbehaved(reason));
     }
 }
 

@@ -56,6 +56,7 @@ mod handshake;
 mod link;
 mod links;
 mod log;
+mod manners;
 mod mep;
 mod noting;
 mod outbox;

@@ -76,7 +76,6 @@ impl Outbox {
         for site in sites {
             let Entry::Vacant(place) = queue.streams.entry(site) else { continue };
             let at = queue.began.get(place.key()).map_or(now, |began| now.max(*began + BEGIN_REST));
-            queue.began.insert(place.key().clone(), at);
             let stream = self.heard.stream(at, place.key());
             place.insert(stream);
         }
@@ -86,7 +85,11 @@ impl Outbox {
     pub(super) fn relayed(&self, now: Timestamp, queue: &mut Queue, values: &dyn Values) -> Step {
         let mut step = Step::Idle;
         for (site, stream) in &mut queue.streams {
+            let waits = stream.begins_at().is_some();
             step = self.heard.next(now, site, stream, values);
+            if waits && stream.begins_at().is_none() {
+                queue.began.insert(site.clone(), now);
+            }
             if let Step::Went(_) = step {
                 break;
             }

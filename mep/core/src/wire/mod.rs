@@ -2,6 +2,7 @@
 //!
 //! Nothing behind this module sees a protobuf message, and nothing in it knows a session.
 
+mod effort;
 mod hello;
 mod links;
 mod metrics;
@@ -18,6 +19,7 @@ pub(crate) use rows::rtts;
 pub(crate) use sessions::sessions;
 pub(crate) use sightings::{sightings, wanted};
 
+use crate::carrier::MAX_FRAME;
 use crate::proto::{self, frame::Body};
 use crate::{KnownSession, LinkStatus, RttRow, ServiceMetric, Sighting};
 use bytes::{Bytes, BytesMut};
@@ -103,15 +105,18 @@ pub(crate) fn frame(header: Header, body: &Bytes) -> Bytes {
     bytes.freeze()
 }
 
-/// Reads a frame; an error if it is no protobuf at all.
-pub(crate) fn decode(bytes: Bytes) -> Result<Incoming, prost::DecodeError> {
+/// Reads a frame, unless it is no protobuf at all, or too much work.
+pub(crate) fn decode(bytes: Bytes) -> Option<Incoming> {
     let length = bytes.len();
-    let frame = proto::Frame::decode(bytes)?;
+    if length > MAX_FRAME || !effort::is_bearable(&bytes) {
+        return None;
+    }
+    let frame = proto::Frame::decode(bytes).ok()?;
     // The parts that were skipped are those that would not be written again.
     let unknown = frame.body.is_none() || frame.encoded_len() != length;
     let mut doubts = Doubts { unknown, ..Doubts::default() };
     let word = frame.body.and_then(|body| read(body, &mut doubts));
-    Ok(Incoming { seq: frame.seq, ack: frame.ack, heard: frame.heard_ms.map(from_millis), word, doubts })
+    Some(Incoming { seq: frame.seq, ack: frame.ack, heard: frame.heard_ms.map(from_millis), word, doubts })
 }
 
 fn read(body: Body, doubts: &mut Doubts) -> Option<Word> {

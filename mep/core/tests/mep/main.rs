@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod ageing;
+mod contests;
 mod convergence;
+mod effort;
+mod group;
 mod handshake;
 mod hostile;
 mod limits;
@@ -21,3 +24,4 @@ mod sync;
 mod table;
 mod transport;
 mod versions;
+mod withdrawals;

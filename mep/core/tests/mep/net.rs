@@ -236,7 +236,15 @@ impl Net {
     pub(crate) fn push_out(&mut self, host: usize, n: u32) {
         self.forget(host, n);
         let now = self.local(host);
-        self.mep(host).note_rtt(now, ldns(n), false);
+        self.mep(host).note_withdrawn(now, ldns(n));
+    }
+
+    /// A node's site has no value any longer.
+    pub(crate) fn withdraw(&mut self, host: usize, n: u32) {
+        let now = self.local(host);
+        self.hosts[host].table.entries.get_mut(&ldns(n)).unwrap().reach = Reach::Pending;
+        self.mep(host).note_withdrawn(now, ldns(n));
+        self.turn(host);
     }
 
     /// A node loses an entry: it expired, perhaps a moment early.
