@@ -16,6 +16,7 @@ mod routes;
 mod serve;
 mod state;
 mod stream;
+mod turns;
 
 pub use serve::serve;
 pub use state::{Identity, Info, State};

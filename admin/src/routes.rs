@@ -113,9 +113,8 @@ async fn answer(
         Answer::Stream(open) => return open(state, &headers),
         Answer::Heavy(answer) => answer,
     };
-    // The semaphore is never closed; were it, an answer without its turn would be no harm.
-    let _turn = state.heavy().acquire_owned().await;
-    let answering = tokio::task::spawn_blocking(move || answer(&state.view(), &params));
+    let turns = state.turns().clone();
+    let answering = turns.take(move || answer(&state.view(), &params));
     answering.await.unwrap_or_else(|error| {
         tracing::error!(path = route.path, %error, "an admin request failed");
         Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "this request failed; the log says more"))

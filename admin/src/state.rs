@@ -1,6 +1,7 @@
 //! What the API answers from.
 
 use crate::api::View;
+use crate::turns::Turns;
 use gslb_core::{Published, Shared};
 use gslb_types::Timestamp;
 use std::hash::{BuildHasher, RandomState};
@@ -24,7 +25,7 @@ pub struct State {
     identity: Arc<dyn Fn() -> Identity + Send + Sync>,
     bound: Option<SocketAddr>,
     stop: CancellationToken,
-    heavy: Arc<Semaphore>,
+    turns: Turns,
     streams: Arc<Semaphore>,
     /// Drawn anew at every start: numbers of events of an earlier process mean nothing in this one.
     life: u64,
@@ -71,8 +72,7 @@ impl State {
             identity: Arc::new(Identity::default),
             bound: None,
             stop: CancellationToken::new(),
-            // One at a time: whoever asks for pages of a large table gets one core at most, and the rest stay with DNS.
-            heavy: Arc::new(Semaphore::new(1)),
+            turns: Turns::new(),
             streams: Arc::new(Semaphore::new(STREAMS)),
             life: RandomState::new().hash_one(()),
         }
@@ -121,9 +121,9 @@ impl State {
         self.bound.map(|address| address.ip())
     }
 
-    /// To be held by an answer that walks the RTT table.
-    pub(crate) fn heavy(&self) -> Arc<Semaphore> {
-        self.heavy.clone()
+    /// For answers that walk the RTT table.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// Everything as it is at this moment.

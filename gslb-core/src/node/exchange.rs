@@ -1,11 +1,13 @@
 //! What the metric exchange says, and where it belongs.
 
 use super::health::Word;
-use super::sites::{RELAY_SLACK, Teller};
+use super::sites::{self, RELAY_SLACK};
 use super::{Heard, Node};
 use crate::cell::Cell;
-use gslb_types::{Ldns, NodeId, Reach, SiteIndex, SiteName, Timestamp};
-use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric};
+use crate::persistence::Teller;
+use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteIndex, SiteName, Timestamp};
+use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric, SessionKey};
+use std::time::Duration;
 
 impl Node {
     pub(super) fn mep_said(&mut self, now: Timestamp, output: Output) {
@@ -29,10 +31,10 @@ impl Node {
                         self.sites.relayed(now, column, &via, word_age);
                         // What is older at the relay was told to it by somebody who is silent now, or not told again since.
                         let is_confirmed = |row: &RttRow| row.age <= word_age + RELAY_SLACK;
-                        self.rows(now, column, &Teller::Relay(via), &rows, is_confirmed);
+                        self.rows(now, column, &sites::Teller::Relay(via), &rows, is_confirmed);
                     }
                     None if column == self.config.this_site() => self.neighbours_rows(now, &peer, &rows),
-                    None => self.rows(now, column, &Teller::Speaker(peer), &rows, |_| true),
+                    None => self.rows(now, column, &sites::Teller::Speaker(peer), &rows, |_| true),
                 }
             }
             Output::Sightings { sightings, .. } => {
@@ -58,7 +60,7 @@ impl Node {
                 tracing::info!(%site, "what is said of the site is not contradicted any longer");
                 self.publish_soon(now);
             }
-            Output::Sessions { sessions, .. } => self.sessions_told(now, &sessions),
+            Output::Sessions { peer, sessions } => self.sessions_told(now, &peer, &sessions),
         }
     }
 
@@ -74,7 +76,7 @@ impl Node {
                 self.neighbours.peer_up(now, peer, status.and_then(|status| status.boot));
                 self.share_out(now);
             } else {
-                self.sites.peer_up(now, site, peer);
+                self.sites.peer_up(now, site, peer, self.mep.can_be_asked(peer));
             }
         }
         self.publish_soon(now);
@@ -150,7 +152,7 @@ impl Node {
         &mut self,
         now: Timestamp,
         column: SiteIndex,
-        teller: &Teller,
+        teller: &sites::Teller,
         rows: &[RttRow],
         is_confirmed: impl Fn(&RttRow) -> bool,
     ) {
@@ -217,18 +219,21 @@ impl Node {
     }
 
     /// Each session goes from its node to all others, so nothing is told on.
-    fn sessions_told(&mut self, now: Timestamp, sessions: &[KnownSession]) {
+    fn sessions_told(&mut self, now: Timestamp, peer: &NodeId, sessions: &[KnownSession]) {
+        let Some(teller) = self.places.node(peer).map(Teller::Peer) else { return };
         for session in sessions {
             if self.places.service(&session.service).is_some() {
-                self.persistence.used(now, session);
+                self.persistence.used(now, session, teller);
             }
         }
     }
 
-    /// A session of this node's clients was used.
-    pub(super) fn session_used(&mut self, now: Timestamp, session: &KnownSession) {
-        if self.persistence.used(now, session) {
-            self.mep.note_session(now, session.key);
+    /// A session of this node's clients was used. One that leads to no service there is would lead nowhere at the peers.
+    pub(super) fn session_used(&mut self, now: Timestamp, key: SessionKey, service: ServiceName) {
+        let session = KnownSession { key, service, idle: Duration::ZERO };
+        let is_known = self.places.service(&session.service).is_some();
+        if is_known && self.persistence.used(now, &session, Teller::Own) {
+            self.mep.note_session(now, key);
         }
     }
 }

@@ -63,6 +63,13 @@ pub enum Input {
     Check(CheckReply),
     /// What the carrier of the metric exchange reports.
     Carrier(CarrierEvent),
+    /// A client of this network was sent to a service: kept, and told to the peers.
+    Session {
+        /// What it is found by.
+        key: SessionKey,
+        /// Where it leads.
+        service: ServiceName,
+    },
     /// The node stops: peers are told.
     Stop,
 }
@@ -178,15 +185,9 @@ impl Node {
             Input::Probe(reply) => self.prober.handle_reply(now, reply),
             Input::Check(reply) => self.monitors.handle_reply(now, reply),
             Input::Carrier(event) => self.mep.handle_carrier(now, event),
+            Input::Session { key, service } => self.session_used(now, key, service),
             Input::Stop => self.mep.shutdown(now),
         }
-        self.settle(now);
-        self.publish_if_due(now);
-    }
-
-    /// Takes in that a client of this network was sent to a service: kept, and told to the peers.
-    pub fn handle_session(&mut self, now: Timestamp, key: SessionKey, service: ServiceName) {
-        self.session_used(now, &KnownSession { key, service, idle: Duration::ZERO });
         self.settle(now);
         self.publish_if_due(now);
     }

@@ -4,13 +4,14 @@
 //! node has one configuration in its life.
 
 use config::Config;
-use gslb_types::{ServiceName, SiteIndex, SiteName};
+use gslb_types::{NodeId, ServiceName, SiteIndex, SiteName};
 use std::collections::BTreeMap;
 
 /// The places by name.
 pub(super) struct Places {
     sites: BTreeMap<SiteName, SiteIndex>,
     services: BTreeMap<ServiceName, usize>,
+    nodes: BTreeMap<NodeId, u16>,
 }
 
 impl Places {
@@ -20,6 +21,7 @@ impl Places {
         Places {
             sites: sites.filter_map(|(i, site)| Some((site.name.clone(), SiteIndex::new(i)?))).collect(),
             services: services.map(|(i, service)| (service.name.clone(), i)).collect(),
+            nodes: config.nodes.iter().map(|node| node.id.clone()).zip(0..).collect(),
         }
     }
 
@@ -29,5 +31,9 @@ impl Places {
 
     pub(super) fn service(&self, name: &ServiceName) -> Option<usize> {
         self.services.get(name).copied()
+    }
+
+    pub(super) fn node(&self, id: &NodeId) -> Option<u16> {
+        self.nodes.get(id).copied()
     }
 }

@@ -4,8 +4,11 @@
 //! different speeds would take turns in it. It is the one with the lowest name that has told all it knows, so that all nodes
 //! of the group choose the same. While no node of the site is heard a relay tells.
 //!
+//! Whoever becomes the speaker is asked to tell all, since what it told before was not written. Nodes of version 1.0 can't be
+//! asked: during a rolling upgrade one of them speaks only while no other node of its site can, and takes nobody's place.
+//!
 //! ```text
-//!            session of a node              a lower name has told all, or the session ended
+//!            session of a node              a better one has told all, or the session ended
 //! (nobody) -------------------> Speaker(node) ------------------------> Speaker(other): is asked to tell all
 //!    ^ | relay up                  ^   | the last session ended
 //!    | +-------------> Relay(node) +   v
@@ -34,6 +37,8 @@ pub(crate) struct Sites {
 #[derive(Clone, Copy)]
 struct Session {
     site: SiteIndex,
+    /// Whether the peer can be asked to tell all once more.
+    can_be_asked: bool,
     /// Whether the peer has told all it knew.
     is_synced: bool,
 }
@@ -72,8 +77,8 @@ impl Sites {
     }
 
     /// A session stands.
-    pub(crate) fn peer_up(&mut self, now: Timestamp, site: SiteIndex, peer: &NodeId) {
-        self.sessions.insert(peer.clone(), Session { site, is_synced: false });
+    pub(crate) fn peer_up(&mut self, now: Timestamp, site: SiteIndex, peer: &NodeId, can_be_asked: bool) {
+        self.sessions.insert(peer.clone(), Session { site, can_be_asked, is_synced: false });
         let has_speaker = matches!(self.teller(site), Some(Teller::Speaker(_)));
         if !has_speaker {
             self.tells(now, site, Some(Teller::Speaker(peer.clone())));
@@ -85,9 +90,9 @@ impl Sites {
     pub(crate) fn synced(&mut self, now: Timestamp, peer: &NodeId) -> Option<NodeId> {
         let session = self.sessions.get_mut(peer)?;
         session.is_synced = true;
-        let site = session.site;
+        let Session { site, can_be_asked, .. } = *session;
         let speaks = match self.teller(site) {
-            Some(Teller::Speaker(speaker)) => peer < speaker,
+            Some(Teller::Speaker(speaker)) => can_be_asked && (peer < speaker || !self.can_be_asked(speaker)),
             Some(Teller::Relay(_)) | None => true,
         };
         if !speaks {
@@ -193,10 +198,15 @@ impl Sites {
         self.column(site)?.teller.as_ref()
     }
 
-    /// The lowest name among those that have told all, else among those with a session.
+    fn can_be_asked(&self, peer: &NodeId) -> bool {
+        self.sessions.get(peer).is_some_and(|session| session.can_be_asked)
+    }
+
+    /// Those that can be asked before the others; of these, those that have told all before the others; of these the lowest
+    /// name.
     fn next_speaker(&self, site: SiteIndex) -> Option<NodeId> {
-        let here = || self.sessions.iter().filter(move |(_, session)| session.site == site);
-        let next = here().find(|(_, session)| session.is_synced).or_else(|| here().next());
+        let here = self.sessions.iter().filter(|(_, session)| session.site == site);
+        let next = here.min_by_key(|(node, session)| (!session.can_be_asked, !session.is_synced, *node));
         next.map(|(node, _)| node.clone())
     }
 
@@ -246,7 +256,12 @@ mod tests {
 
     impl Sites {
         fn up(&mut self, now: u64, peer: &str) {
-            self.peer_up(at(now), site(), &node(peer));
+            self.peer_up(at(now), site(), &node(peer), true);
+        }
+
+        /// A session with a node of version 1.0.
+        fn old_up(&mut self, now: u64, peer: &str) {
+            self.peer_up(at(now), site(), &node(peer), false);
         }
 
         /// The peer has told all; who must be asked.
@@ -301,6 +316,47 @@ mod tests {
         sites.up(10, "b/1");
         sites.up(10, "b/2");
         assert_eq!((sites.down(11, "b/1").as_deref(), sites.who().as_deref()), (Some("b/2"), Some("b/2")));
+    }
+
+    /// Issue "MEP as operators trust it", 8: what it told before it became the speaker would be lost.
+    #[test]
+    fn a_node_of_version_1_0_takes_no_other_s_place() {
+        let mut sites = sites();
+        sites.up(10, "b/2");
+        sites.told_all(11, "b/2");
+        sites.old_up(20, "b/1");
+        assert_eq!((sites.told_all(21, "b/1"), sites.who().as_deref()), (None, Some("b/2")));
+        assert_eq!((sites.down(30, "b/2").as_deref(), sites.who().as_deref()), (Some("b/1"), Some("b/1")));
+        sites.old_up(40, "b/0");
+        assert_eq!((sites.told_all(41, "b/0"), sites.who().as_deref()), (None, Some("b/1")));
+    }
+
+    #[test]
+    fn a_node_that_can_be_asked_takes_the_place_of_one_that_cannot_whatever_their_names() {
+        let mut sites = sites();
+        sites.old_up(10, "b/1");
+        assert_eq!((sites.told_all(11, "b/1"), sites.who().as_deref()), (None, Some("b/1")), "the only one");
+        sites.up(20, "b/2");
+        assert_eq!(sites.who().as_deref(), Some("b/1"), "the other has told nothing yet");
+        assert_eq!(
+            (sites.told_all(21, "b/2").as_deref(), sites.who().as_deref()),
+            (Some("b/2"), Some("b/2"))
+        );
+    }
+
+    #[test]
+    fn when_the_speaker_is_lost_a_node_of_version_1_0_speaks_only_if_no_other_can() {
+        let mut sites = sites();
+        sites.up(10, "b/9");
+        sites.told_all(11, "b/9");
+        for old in ["b/1", "b/2"] {
+            sites.old_up(12, old);
+        }
+        sites.told_all(13, "b/2");
+        sites.up(14, "b/8");
+        assert_eq!(sites.down(20, "b/9").as_deref(), Some("b/8"), "it can be asked to begin anew");
+        assert_eq!(sites.down(30, "b/8").as_deref(), Some("b/2"), "b/1 has not told all yet");
+        assert_eq!(sites.down(40, "b/2").as_deref(), Some("b/1"));
     }
 
     #[test]

@@ -3,5 +3,6 @@
 
 mod net;
 mod partitions;
+mod sessions;
 mod sharing;
 mod show;

@@ -63,8 +63,8 @@ pub(crate) fn text(nodes: &[&str]) -> String {
     text
 }
 
-fn session_key(n: u8) -> SessionKey {
-    SessionKey::new(1, [192, 0, 2, n].into(), 32)
+fn session_key(n: u32) -> SessionKey {
+    SessionKey::new(1, Ipv4Addr::from_bits(0x0c00_0000 + n).into(), 32)
 }
 
 pub(crate) struct Host {
@@ -292,15 +292,13 @@ impl Net {
     }
 
     /// A client of the n-th address uses its persistence session at a node.
-    pub(crate) fn use_session(&mut self, node: &str, n: u8, service: &str) {
-        let (host, now) = (self.place(node), self.now);
-        let node = self.hosts[host].node.as_mut().unwrap();
-        node.handle_session(now, session_key(n), service.parse().unwrap());
-        self.take_outputs(host);
+    pub(crate) fn use_session(&mut self, node: &str, n: u32, service: &str) {
+        let session = Input::Session { key: session_key(n), service: service.parse().unwrap() };
+        self.turn(self.place(node), Some(session));
     }
 
     /// Where it leads.
-    pub(crate) fn session(&self, node: &str, n: u8) -> Option<String> {
+    pub(crate) fn session(&self, node: &str, n: u32) -> Option<String> {
         let node = self.hosts[self.place(node)].node.as_ref()?;
         node.session(self.now, &session_key(n)).map(|session| session.service.to_string())
     }

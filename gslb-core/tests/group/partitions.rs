@@ -210,26 +210,6 @@ fn group_with_remote(trigger: &str) -> Net {
     net
 }
 
-#[test]
-fn persistence_sessions_are_those_of_the_whole_group() {
-    let mut net = group("");
-    net.use_session("a/1", 1, "web-a");
-    net.use_session("b/1", 2, "web-b");
-    net.run(secs(6));
-    net.use_session("c/1", 1, "web-c");
-    net.run(secs(6));
-    for node in NODES {
-        assert_eq!(net.session(node, 1).as_deref(), Some("web-c"), "{node}: the newest use wins");
-        assert_eq!(net.session(node, 2).as_deref(), Some("web-b"), "{node}");
-    }
-    // A node that comes later gets them with the snapshot.
-    net.restart("b/1");
-    net.run(secs(20));
-    assert_eq!(net.session("b/1", 1).as_deref(), Some("web-c"));
-    net.run(secs(120));
-    assert!(NODES.iter().all(|node| net.session(node, 1).is_none() && net.published(node).persistence == 0));
-}
-
 /// Faults I-46: a node whose table is full pushes an LDNS out that it can't reach, and can't tell any more when it can.
 #[test]
 fn what_a_full_table_pushes_out_counts_as_unknown_elsewhere() {

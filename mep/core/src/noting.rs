@@ -93,6 +93,13 @@ impl Mep {
         true
     }
 
+    /// Whether [`Mep::ask_snapshot`] would ask this peer.
+    pub fn can_be_asked(&self, peer: &NodeId) -> bool {
+        let session =
+            self.peers.iter().find(|known| known.id == *peer).and_then(|known| known.session.as_ref());
+        session.is_some_and(|session| session.knows_relays)
+    }
+
     /// Keeps the outbox within its cap: first by sending sooner, then by taking the peers that lag most back to the start.
     pub(crate) fn relieve(&mut self, now: Timestamp) {
         let (cap, sessions_cap) = (self.settings.outbox_cap, self.settings.sessions_cap);

@@ -1,6 +1,7 @@
 //! What nodes tell one another, in the node's own types, and how this node's part of it is read.
 
 use gslb_types::{Ldns, LdnsMasks, ProbeKind, Reach, Rtt, ServiceName, ServiceState, SiteName};
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ pub trait Values {
 }
 
 /// What a persistence session is found by.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct SessionKey {
     /// The persistence id: virtual servers with the same one share their sessions, at all sites.
     pub persistence: u32,

@@ -90,6 +90,7 @@ fn version_1_0_is_understood_and_hears_nothing_it_does_not_know() {
         let new: Vec<u32> = fields(frame).into_iter().filter(|field| *field > 16).collect();
         assert_eq!(new, Vec::<u32>::new());
     }
+    assert!(!scene.mep.can_be_asked(&node("fra/1")));
     assert!(!scene.mep.ask_snapshot(scene.now, &node("fra/1")), "it would not know what is asked");
     let status = scene.status();
     assert_eq!((status.violations, status.unknown, status.downs), (0, 0, 0));

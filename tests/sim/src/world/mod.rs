@@ -336,7 +336,7 @@ impl World {
                     None => Cause::Other,
                 }
             }
-            Some(Input::Check(_) | Input::Carrier(_) | Input::Stop) => Cause::Other,
+            Some(Input::Check(_) | Input::Carrier(_) | Input::Session { .. } | Input::Stop) => Cause::Other,
         }
     }
 
@@ -353,6 +353,7 @@ impl World {
                 What::Heard(n, self.net.other_end(n, *conn).unwrap_or(n))
             }
             Some(Input::Carrier(event)) => What::Carrier(n, format!("{event:?}")),
+            Some(Input::Session { key, service }) => What::Carrier(n, format!("{key:?} {service}")),
             Some(Input::Stop) => What::Carrier(n, "stop".to_owned()),
         };
         self.log.note(self.now, what);
