@@ -81,6 +81,7 @@ const TABLE: &[Rule] = &[
             ("serde_spanned", "where a value stood"),
             ("strsim", "the nearest known key"),
             ("ipnet", "prefixes"),
+            ("regex", "a pattern that does not compile is refused where it stands"),
             ("hickory-proto", "record data; its transports are features that stay off"),
             ("domain", "RFC 1035 zone files"),
             ("siphasher", "the hash of must-match settings"),
@@ -109,6 +110,7 @@ const TABLE: &[Rule] = &[
         ]),
     },
     Rule { name: "probes-io", level: 3, may_use: &["gslb-types", "probes-core"], kind: Kind::Io },
+    Rule { name: "lb-proxy", level: 3, may_use: &["gslb-types", "lb-core"], kind: Kind::Io },
     Rule { name: "mep-io", level: 3, may_use: &["gslb-types", "mep-core"], kind: Kind::Io },
     Rule { name: "admin", level: 3, may_use: &["gslb-types", "config", "gslb-core"], kind: Kind::Io },
     Rule {
@@ -123,6 +125,7 @@ const TABLE: &[Rule] = &[
             "gslb-core",
             "probes-io",
             "mep-io",
+            "lb-proxy",
             "admin",
         ],
         kind: Kind::Io,

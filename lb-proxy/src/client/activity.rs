@@ -1,0 +1,96 @@
+//! What a client connection does at a moment: between requests, in a head, in a transaction.
+
+use super::scan::HeadScan;
+use crate::settings::Timeouts;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Shared by the stream, which hyper owns, the requests on it, and the connection's task.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    start: Instant,
+    /// Requests under way; several in HTTP/2.
+    running: AtomicU32,
+    /// Microseconds from `start` to the end of the last request.
+    rests_since: AtomicU64,
+    /// The same to the first byte of a head that is not whole yet; 0 if there is none.
+    head_since: AtomicU64,
+    /// The same to when writing last stopped or went on, and which of the two it was.
+    wrote_at: AtomicU64,
+    is_blocked: AtomicBool,
+    /// The head under way. Only the connection's own task takes this lock.
+    scan: Mutex<HeadScan>,
+    /// HTTP/2 has frames of its own between requests, and one way to tell lengths: neither is looked at.
+    is_h2: bool,
+}
+
+impl Activity {
+    pub(crate) fn new(is_h2: bool) -> Arc<Self> {
+        Arc::new(Activity {
+            start: Instant::now(),
+            running: AtomicU32::new(0),
+            rests_since: AtomicU64::new(0),
+            head_since: AtomicU64::new(0),
+            wrote_at: AtomicU64::new(0),
+            is_blocked: AtomicBool::new(false),
+            scan: Mutex::default(),
+            is_h2,
+        })
+    }
+
+    /// Bytes came from the client.
+    pub(crate) fn read(&self, bytes: &[u8]) {
+        if self.is_h2 || self.running.load(Relaxed) > 0 {
+            return;
+        }
+        if self.head_since.load(Relaxed) == 0 {
+            self.head_since.store(self.now(), Relaxed);
+        }
+        self.scan.lock().unwrap_or_else(PoisonError::into_inner).feed(bytes);
+    }
+
+    /// A write came to this.
+    pub(crate) fn wrote(&self, is_blocked: bool) {
+        if is_blocked != self.is_blocked.load(Relaxed) {
+            self.is_blocked.store(is_blocked, Relaxed);
+            self.wrote_at.store(self.now(), Relaxed);
+        }
+    }
+
+    /// A head is whole. Returns whether its length can be read in two ways.
+    pub(crate) fn begin(self: &Arc<Self>) -> (Running, bool) {
+        self.running.fetch_add(1, Relaxed);
+        self.head_since.store(0, Relaxed);
+        let scan = std::mem::take(&mut *self.scan.lock().unwrap_or_else(PoisonError::into_inner));
+        (Running(self.clone()), scan.has_flaw())
+    }
+
+    /// Since when nothing that must happen has happened, and how long it may take: head, rest or write.
+    pub(crate) fn deadline(&self, timeouts: &Timeouts) -> Instant {
+        let since = |at: &AtomicU64| self.start + Duration::from_micros(at.load(Relaxed));
+        if self.running.load(Relaxed) > 0 {
+            let since = if self.is_blocked.load(Relaxed) { since(&self.wrote_at) } else { Instant::now() };
+            return since + timeouts.idle;
+        }
+        match self.head_since.load(Relaxed) {
+            0 => since(&self.rests_since) + timeouts.idle,
+            _ => since(&self.head_since) + timeouts.request_header,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// A request that runs until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Running(Arc<Activity>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.rests_since.store(self.0.now(), Relaxed);
+        self.0.running.fetch_sub(1, Relaxed);
+    }
+}

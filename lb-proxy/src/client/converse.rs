@@ -1,0 +1,119 @@
+//! One HTTP connection of a client, from its first byte to its end.
+
+use super::activity::Activity;
+use super::peek::peek;
+use super::stream::{ClientStream, Wire};
+use crate::alarm::Alarm;
+use crate::http::{Front, Reply};
+use crate::listen::Place;
+use crate::settings::Timeouts;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+/// The largest head of a request. Apache takes 8 KiB a line, nginx 32 KiB in all.
+const HEAD: usize = 32 * 1024;
+
+/// What waits to be written to one client, and what is read ahead of a service.
+const BUFFER: usize = 64 * 1024;
+
+/// HTTP/2: requests at once on one connection, as RFC 9113 section 6.5.2 has it at least.
+const STREAMS: u32 = 100;
+
+/// HTTP/2: what a client may send ahead of the service, for each request and for all of them together.
+const WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
+
+/// Serves the requests of one client until it leaves, rests for too long, or the proxy stops.
+pub(crate) async fn converse(mut wire: Wire, peer: SocketAddr, local: SocketAddr, place: Place) {
+    let settings = place.settings.clone();
+    let first = tokio::select! {
+        first = tokio::time::timeout(settings.timeouts.request_header, peek(&mut wire)) => first,
+        () = place.stop.cancelled() => return,
+    };
+    let (read, is_h2) = match first {
+        Ok(Ok(Some(first))) => first,
+        Ok(Ok(None) | Err(_)) => return,
+        Err(_) => return place.vserver.counters.timed_out.add(),
+    };
+    let is_tls = matches!(wire, Wire::Tls(_));
+    let activity = Activity::new(is_h2);
+    let stream = TokioIo::new(ClientStream::new(wire, read, activity.clone()));
+    let front = Arc::new(Front::new(&place, peer.ip(), local, is_tls, activity.clone()));
+    let service = service_fn(move |request: Request<Incoming>| {
+        let front = front.clone();
+        async move { Ok::<Response<Reply>, Infallible>(front.answer(request).await) }
+    });
+    if is_h2 {
+        let mut http = http2::Builder::new(TokioExecutor::new());
+        http.timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_send_buf_size(BUFFER)
+            .max_header_list_size(HEAD as u32);
+        let connection = pin!(http.serve_connection(stream, service));
+        drive(connection, |c| c.graceful_shutdown(), &place, &activity).await;
+    } else {
+        let mut http = http1::Builder::new();
+        http.max_buf_size(BUFFER).max_header_size(HEAD).pipeline_flush(true);
+        let connection = pin!(http.serve_connection(stream, service).with_upgrades());
+        drive(connection, |c| c.graceful_shutdown(), &place, &activity).await;
+    }
+}
+
+/// Drives a connection, and ends it when it rests for too long, or when the proxy stops.
+async fn drive<C: Future>(
+    mut connection: Pin<&mut C>,
+    wind_up: impl Fn(Pin<&mut C>),
+    place: &Place,
+    activity: &Activity,
+) {
+    let timeouts = &place.settings.timeouts;
+    let mut alarm = Alarm::new(timeouts.request_header.min(timeouts.idle));
+    let (mut stopping, mut killed) = (pin!(place.stop.cancelled()), pin!(place.kill.cancelled()));
+    let mut is_winding_up = false;
+    poll_fn(|cx| {
+        if connection.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        if !is_winding_up && stopping.as_mut().poll(cx).is_ready() {
+            is_winding_up = true;
+            wind_up(connection.as_mut());
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+        }
+        if killed.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        poll_overdue(cx, &mut alarm, activity, timeouts).map(|()| place.vserver.counters.timed_out.add())
+    })
+    .await;
+}
+
+/// Ready when what must happen next has not happened in its time.
+fn poll_overdue(
+    cx: &mut Context<'_>,
+    alarm: &mut Alarm,
+    activity: &Activity,
+    timeouts: &Timeouts,
+) -> Poll<()> {
+    while alarm.poll(cx).is_ready() {
+        let deadline = activity.deadline(timeouts);
+        if deadline <= Instant::now() {
+            return Poll::Ready(());
+        }
+        alarm.by(deadline);
+    }
+    Poll::Pending
+}

@@ -1,0 +1,11 @@
+//! The side towards the clients: connections, and how long they may take for what.
+
+mod activity;
+mod converse;
+mod peek;
+mod scan;
+mod stream;
+
+pub(crate) use activity::{Activity, Running};
+pub(crate) use converse::converse;
+pub(crate) use stream::{ClientStream, Wire};

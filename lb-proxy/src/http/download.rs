@@ -1,0 +1,151 @@
+//! The body of a response on its way to the client.
+
+use super::exchange::Exchange;
+use crate::service::{Broken, Service, ServiceConnection, Waiting};
+use crate::transaction::Transaction;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio_util::task::TaskTracker;
+
+/// A service's body, passed on piece by piece as the client takes it. The transaction ends with it.
+pub(crate) struct Download {
+    incoming: Incoming,
+    state: State,
+}
+
+/// Who drives the connection.
+///
+/// ```text
+///             response came before its request was through
+///           +----------------------------------------------> Detached --+
+///   start --+                                                           +--> Over
+///           +----------------------------------------------> Driving ---+     connection to the pool, transaction ended
+/// ```
+enum State {
+    /// Whoever reads the body.
+    Driving(Exchange),
+    /// A task of its own, since the rest of the request must go on even while the client reads nothing.
+    Detached(Transaction),
+    /// Nobody: all of the body is here.
+    Over,
+}
+
+impl Download {
+    /// The body that follows a head; `None` if none follows.
+    pub(crate) fn new(incoming: Incoming, exchange: Exchange, tasks: &TaskTracker) -> Option<Box<Self>> {
+        let state = if exchange.connection.meter.upload() == Waiting::Nobody {
+            State::Driving(exchange)
+        } else {
+            let Exchange { transaction, connection, idle, .. } = exchange;
+            tasks.spawn(drive(transaction.service.clone(), connection, idle));
+            State::Detached(transaction)
+        };
+        let mut download = Download { incoming, state };
+        download.notice_end();
+        (!download.is_end_stream()).then(|| Box::new(download))
+    }
+
+    /// Ends the transaction with the last piece, without waiting to be asked for more.
+    fn notice_end(&mut self) {
+        if self.incoming.is_end_stream() {
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        if let State::Driving(exchange) = std::mem::replace(&mut self.state, State::Over) {
+            let Exchange { transaction, connection, .. } = exchange;
+            let service = transaction.service.clone();
+            drop(transaction); // has counted before the next one begins to
+            service.keep(connection);
+        }
+    }
+
+    /// Drives the connection until it has more of the body, has broken, or has kept silent for too long.
+    fn poll_driven(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let State::Driving(exchange) = &mut self.state {
+            exchange.connection.drive(cx);
+        }
+        Pin::new(&mut self.incoming).poll_frame(cx)
+    }
+
+    fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<Broken> {
+        match &mut self.state {
+            State::Driving(exchange) if exchange.connection.meter.is_cut() => Poll::Ready(Broken::Cut),
+            State::Driving(exchange) => exchange.poll_silence(cx).map(|()| Broken::Silent),
+            State::Detached(_) | State::Over => Poll::Pending,
+        }
+    }
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = &mut *self;
+        let mut frame = Pin::new(&mut this.incoming).poll_frame(cx);
+        if frame.is_pending() {
+            frame = this.poll_driven(cx);
+        }
+        match frame {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let State::Detached(transaction) = &mut this.state {
+                    transaction.report(Instant::now());
+                }
+                this.notice_end();
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                this.state = State::Over;
+                Poll::Ready(Some(Err(io::Error::other(error))))
+            }
+            Poll::Ready(None) => {
+                this.end();
+                Poll::Ready(None)
+            }
+            Poll::Pending => match this.poll_broken(cx) {
+                Poll::Ready(broken) => {
+                    this.state = State::Over;
+                    Poll::Ready(Some(Err(io::Error::other(broken))))
+                }
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.state, State::Over) && self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+/// Drives a connection whose request is not through, until it ends, is cut, or keeps silent for too long.
+async fn drive(service: Arc<Service>, mut connection: Box<ServiceConnection>, idle: Duration) {
+    let (mut seen, mut since) = (connection.meter.bytes(), Instant::now());
+    std::future::poll_fn(|cx| {
+        connection.drive(cx);
+        if connection.is_closed() || connection.is_ready() || connection.meter.is_cut() {
+            return Poll::Ready(());
+        }
+        let bytes = connection.meter.bytes();
+        if bytes != seen {
+            (seen, since) = (bytes, Instant::now());
+        }
+        connection.poll_deadline(cx, since + idle)
+    })
+    .await;
+    service.keep(connection);
+}

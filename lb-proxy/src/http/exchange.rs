@@ -1,0 +1,233 @@
+//! A request on a connection to a service: sent, and driven until the response's head has come.
+
+use super::reply::Refusal;
+use super::upload::{Gate, Upload};
+use crate::dial::Unreachable;
+use crate::service::{Binding, ServiceConnection, Waiting};
+use crate::settings::Timeouts;
+use crate::transaction::Transaction;
+use crate::vserver::Vserver;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use lb_core::{MemberId, NoService, ServiceId};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// How long a client that asked for it is kept waiting for the service's word to go on. RFC 9110 section 10.1.1: a service may
+/// never give it, so one may not wait for it for ever.
+const CONTINUE: Duration = Duration::from_secs(1);
+
+/// Who asks, and for whom the choice has been made so far.
+pub(crate) struct Attempts<'a> {
+    pub(crate) vserver: &'a Arc<Vserver>,
+    pub(crate) client: IpAddr,
+    pub(crate) cookie: Option<ServiceId>,
+    pub(crate) timeouts: &'a Timeouts,
+    /// Members that may be tried after the first.
+    pub(crate) retries: usize,
+    /// Those that could not be reached.
+    pub(crate) tried: Vec<MemberId>,
+}
+
+/// A request under way: its transaction, and the connection it is on.
+pub(crate) struct Exchange {
+    pub(crate) transaction: Transaction,
+    pub(crate) connection: Box<ServiceConnection>,
+    pub(crate) idle: Duration,
+    /// What had passed, and when that was looked at: silence is measured between looks.
+    seen: u64,
+    since: Instant,
+}
+
+impl Attempts<'_> {
+    /// A service for the request, as far as nothing is known against it.
+    fn pick(&self) -> Result<Transaction, Refusal> {
+        self.vserver.pick(self.client, self.cookie, &self.tried).map_err(Refusal::NoService)
+    }
+
+    /// Gives a pick back, since nothing of the request reached it. Whether there may be another.
+    fn failed(&mut self, transaction: Transaction, why: &Unreachable) -> Result<(), Refusal> {
+        tracing::debug!(service = %transaction.service.name, reason = %why, "service not reached");
+        self.tried.push(transaction.member());
+        transaction.unsent();
+        if self.tried.len() <= self.retries {
+            self.vserver.counters.retried.add();
+            return Ok(());
+        }
+        Err(gave_up(why))
+    }
+
+    /// The next pick, after at least one failed. That none is left is a failure of those that were tried.
+    fn pick_again(&self, why: &Unreachable) -> Result<Transaction, Refusal> {
+        self.pick().map_err(|refusal| match refusal {
+            Refusal::NoService(NoService::AllTried) => gave_up(why),
+            other => other,
+        })
+    }
+
+    /// A connection to a service that can be reached.
+    async fn connect(&mut self) -> Result<Exchange, Refusal> {
+        let mut transaction = self.pick()?;
+        loop {
+            match transaction.service.connect(self.timeouts.connect).await {
+                Ok(connection) => {
+                    let now = Instant::now();
+                    transaction.counts(&connection.meter, now);
+                    let idle = self.timeouts.idle;
+                    let seen = connection.meter.bytes();
+                    return Ok(Exchange { transaction, connection, idle, seen, since: now });
+                }
+                Err(why) => {
+                    self.failed(transaction, &why)?;
+                    transaction = self.pick_again(&why)?;
+                }
+            }
+        }
+    }
+
+    /// Sends the request, and waits for the head of the response.
+    pub(crate) async fn exchange(
+        &mut self,
+        request: Request<Upload>,
+        gate: Option<&Arc<Gate>>,
+    ) -> Result<(Response<Incoming>, Exchange), Refusal> {
+        let mut exchange = self.connect().await?;
+        let mut request = request;
+        request.body_mut().tells(&exchange.connection.meter);
+        let mut dispatched = exchange.since;
+        let mut response = pin!(exchange.connection.send(request));
+        loop {
+            let step =
+                poll_fn(|cx| exchange.poll_step(cx, response.as_mut(), self.timeouts.first_byte, gate));
+            match step.await {
+                Step::Head(Ok(head)) => {
+                    let now = Instant::now();
+                    if head.status() == StatusCode::OK {
+                        exchange.transaction.first_byte(now, now.saturating_duration_since(dispatched));
+                    }
+                    return Ok((head, exchange));
+                }
+                Step::Head(Err(error)) => return Err(self.broken(&exchange, &error)),
+                Step::Refused(refusal) => return Err(refusal),
+                Step::Stale => {
+                    exchange = self.rebind(exchange).await?;
+                    dispatched = Instant::now();
+                    exchange.since = dispatched;
+                }
+            }
+        }
+    }
+
+    /// Another socket for a request of which no byte was written: the service closed a connection that waited for reuse. It is
+    /// asked again first, since that says nothing against it.
+    async fn rebind(&mut self, mut exchange: Exchange) -> Result<Exchange, Refusal> {
+        self.vserver.counters.retried.add();
+        loop {
+            match exchange.transaction.service.dial(self.timeouts.connect).await {
+                Ok(socket) => {
+                    exchange.connection.meter.replace(socket);
+                    return Ok(exchange);
+                }
+                Err(why) => {
+                    let Exchange { transaction, connection, idle, seen, since } = exchange;
+                    transaction.service.forget(&connection.meter);
+                    self.failed(transaction, &why)?;
+                    let mut transaction = self.pick_again(&why)?;
+                    transaction.counts(&connection.meter, Instant::now());
+                    transaction.service.watch(&connection.meter);
+                    exchange = Exchange { transaction, connection, idle, seen, since };
+                }
+            }
+        }
+    }
+
+    fn broken(&self, exchange: &Exchange, error: &hyper::Error) -> Refusal {
+        tracing::debug!(service = %exchange.transaction.service.name, %error, "no response");
+        if exchange.connection.meter.upload() == Waiting::Client && error.is_user() {
+            return Refusal::RequestTimeout;
+        }
+        Refusal::BadResponse
+    }
+}
+
+fn gave_up(why: &Unreachable) -> Refusal {
+    match why {
+        Unreachable::Refused(_) => Refusal::ConnectFailed,
+        Unreachable::Silent => Refusal::ConnectTimeout,
+    }
+}
+
+/// What an exchange comes to next.
+enum Step {
+    /// The response's head came, or will not come.
+    Head(hyper::Result<Response<Incoming>>),
+    /// Nothing is written yet, and the socket is of no use.
+    Stale,
+    /// It took too long, or was cut.
+    Refused(Refusal),
+}
+
+impl Exchange {
+    fn poll_step(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: std::pin::Pin<&mut impl Future<Output = hyper::Result<Response<Incoming>>>>,
+        first_byte: Duration,
+        gate: Option<&Arc<Gate>>,
+    ) -> Poll<Step> {
+        self.connection.drive(cx);
+        if self.connection.meter.binding() == Binding::Stale {
+            return Poll::Ready(Step::Stale);
+        }
+        if let Poll::Ready(head) = response.poll(cx) {
+            return Poll::Ready(Step::Head(head));
+        }
+        if self.connection.meter.is_cut() {
+            return Poll::Ready(Step::Refused(Refusal::Cut));
+        }
+        self.poll_patience(cx, first_byte, gate).map(Step::Refused)
+    }
+
+    /// The service's time runs since the last byte that passed; the client's, while the request's body waits for it.
+    fn poll_patience(
+        &mut self,
+        cx: &mut Context<'_>,
+        first_byte: Duration,
+        gate: Option<&Arc<Gate>>,
+    ) -> Poll<Refusal> {
+        self.look();
+        let (patience, refusal) = match self.connection.meter.upload() {
+            Waiting::Client => (self.idle, Refusal::RequestTimeout),
+            Waiting::Service | Waiting::Nobody => (first_byte, Refusal::ResponseTimeout),
+        };
+        if let Some(gate) = gate.filter(|gate| !gate.is_open()) {
+            if self.connection.poll_deadline(cx, self.since + patience.min(CONTINUE)).is_pending() {
+                return Poll::Pending;
+            }
+            gate.open();
+        }
+        self.connection.poll_deadline(cx, self.since + patience).map(|()| refusal)
+    }
+
+    /// Notes the time if anything passed since the last look; and tells the balancer, if that is much.
+    fn look(&mut self) -> bool {
+        let bytes = self.connection.meter.bytes();
+        if bytes == self.seen {
+            return false;
+        }
+        let now = Instant::now();
+        (self.seen, self.since) = (bytes, now);
+        self.transaction.report(now);
+        true
+    }
+
+    /// Ready when nothing has passed for the idle timeout.
+    pub(crate) fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.look();
+        self.connection.poll_deadline(cx, self.since + self.idle)
+    }
+}

@@ -1,0 +1,117 @@
+//! The side towards the services: connections, their reuse, and what was counted on them.
+
+mod connection;
+mod meter;
+mod pool;
+mod stream;
+
+pub(crate) use connection::{Broken, ServiceConnection};
+pub(crate) use meter::{Binding, Meter, Waiting};
+pub(crate) use stream::ServiceStream;
+
+use crate::dial::{Unreachable, dial};
+use gslb_types::ServiceName;
+use lb_core::ServiceId;
+use pool::Pool;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// Meters are tidied up when the list has grown to this, and then to twice what was left.
+const FEW_METERS: usize = 64;
+
+/// One service of one LB virtual server.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) name: ServiceName,
+    pub(crate) id: ServiceId,
+    pub(crate) address: SocketAddr,
+    source: Option<IpAddr>,
+    pool: Pool,
+    meters: Mutex<Meters>,
+}
+
+/// All connections to a service, to cut them.
+#[derive(Debug, Default)]
+struct Meters {
+    all: Vec<Weak<Meter>>,
+    tidy_at: usize,
+}
+
+impl Service {
+    pub(crate) fn new(
+        name: ServiceName,
+        address: SocketAddr,
+        source: Option<IpAddr>,
+        max_idle: usize,
+    ) -> Arc<Self> {
+        let id = ServiceId::of(&name);
+        let (pool, meters) = (Pool::new(max_idle), Mutex::default());
+        Arc::new(Service { name, id, address, source, pool, meters })
+    }
+
+    /// Whether it is the service that these words describe.
+    pub(crate) fn is(&self, name: &ServiceName, address: SocketAddr, source: Option<IpAddr>) -> bool {
+        self.name == *name && self.address == address && self.source == source
+    }
+
+    /// A new socket.
+    pub(crate) async fn dial(&self, within: Duration) -> Result<TcpStream, Unreachable> {
+        dial(self.address, self.source, within).await
+    }
+
+    /// An HTTP connection: one that waits for reuse, or a new one.
+    pub(crate) async fn connect(&self, within: Duration) -> Result<Box<ServiceConnection>, Unreachable> {
+        if let Some(waiting) = self.pool.take() {
+            return Ok(waiting);
+        }
+        let connection = ServiceConnection::new(self.dial(within).await?, within).await;
+        // The handshake of HTTP/1.1 is no word on the wire: it can't fail but by hyper's own words.
+        let connection = connection.map_err(std::io::Error::other)?;
+        self.watch(&connection.meter);
+        Ok(connection)
+    }
+
+    /// Keeps a connection whose request is over, if it can be used again.
+    pub(crate) fn keep(&self, connection: Box<ServiceConnection>) {
+        if connection.is_ready() && !connection.meter.is_cut() {
+            self.pool.put(connection);
+        }
+    }
+
+    /// Closes connections that waited too long, and those that the service has closed.
+    pub(crate) fn sweep(&self, idle: Duration) {
+        self.pool.sweep(idle);
+    }
+
+    /// The connections that wait for reuse.
+    pub(crate) fn idle(&self) -> usize {
+        self.pool.len()
+    }
+
+    /// From here on [`Service::cut`] ends what runs there.
+    pub(crate) fn watch(&self, meter: &Arc<Meter>) {
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        if meters.all.len() >= meters.tidy_at.max(FEW_METERS) {
+            meters.all.retain(|m| m.strong_count() > 0);
+            meters.tidy_at = 2 * meters.all.len();
+        }
+        meters.all.push(Arc::downgrade(meter));
+    }
+
+    /// The connection leads elsewhere now.
+    pub(crate) fn forget(&self, meter: &Arc<Meter>) {
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        meters.all.retain(|m| m.as_ptr() != Arc::as_ptr(meter));
+    }
+
+    /// Ends everything that runs there, at once.
+    pub(crate) fn cut(&self) {
+        let all = std::mem::take(&mut *self.meters.lock().unwrap_or_else(PoisonError::into_inner));
+        for meter in all.all.iter().filter_map(Weak::upgrade) {
+            meter.cut();
+        }
+        self.pool.clear();
+    }
+}

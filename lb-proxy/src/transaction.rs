@@ -1,0 +1,102 @@
+//! One transaction: from its dispatch to the end of the response or of the tunnel.
+
+use crate::service::{Meter, Service};
+use crate::vserver::Vserver;
+use gslb_types::Rtt;
+use lb_core::MemberId;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that may pass before the balancer hears of them: its lock is not for every read.
+const COARSE: u64 = 128 * 1024;
+
+/// And how long it may be: the balancer's buckets are a second wide.
+const LATELY: Duration = Duration::from_millis(500);
+
+/// A pick that counts as active until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    vserver: Arc<Vserver>,
+    pub(crate) service: Arc<Service>,
+    member: MemberId,
+    counted: Option<Counted>,
+    was_sent: bool,
+}
+
+/// What passes on the connection to the service, and how much of it the balancer knows of.
+#[derive(Debug)]
+struct Counted {
+    meter: Arc<Meter>,
+    bytes: u64,
+    segments: u64,
+    at: Instant,
+}
+
+impl Transaction {
+    pub(crate) fn new(vserver: Arc<Vserver>, service: Arc<Service>, member: MemberId) -> Self {
+        Transaction { vserver, service, member, counted: None, was_sent: true }
+    }
+
+    /// The member, to name it among those tried.
+    pub(crate) fn member(&self) -> MemberId {
+        self.member
+    }
+
+    /// From here on, traffic on this connection is the transaction's.
+    pub(crate) fn counts(&mut self, meter: &Arc<Meter>, now: Instant) {
+        let (bytes, segments) = (meter.bytes(), meter.segments());
+        self.counted = Some(Counted { meter: meter.clone(), bytes, segments, at: now });
+    }
+
+    /// The head of a response with status 200 came.
+    pub(crate) fn first_byte(&self, now: Instant, after: Duration) {
+        let (at, ttfb) = (self.vserver.clock.at(now), Rtt::from_duration(after));
+        self.vserver.balancer(|balancer| balancer.first_byte(at, self.member, ttfb));
+    }
+
+    /// Tells the balancer of the traffic if there is enough, or if it was long ago.
+    pub(crate) fn report(&mut self, now: Instant) {
+        let Some(counted) = &mut self.counted else { return };
+        let enough = counted.meter.bytes() - counted.bytes >= COARSE;
+        if enough || now.saturating_duration_since(counted.at) >= LATELY {
+            let (bytes, packets) = counted.take(now);
+            if bytes > 0 {
+                let at = self.vserver.clock.at(now);
+                self.vserver.balancer(|balancer| balancer.traffic(at, self.member, bytes, packets));
+            }
+        }
+    }
+
+    /// No byte of it reached the service: it was no request of the service's.
+    pub(crate) fn unsent(mut self) {
+        self.was_sent = false;
+    }
+}
+
+impl Counted {
+    /// What came since the last time.
+    fn take(&mut self, now: Instant) -> (u64, u64) {
+        let (bytes, segments) = (self.meter.bytes(), self.meter.segments());
+        let more = (bytes - self.bytes, segments - self.segments);
+        (self.bytes, self.segments, self.at) = (bytes, segments, now);
+        more
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let (bytes, packets) = self.counted.as_mut().map_or((0, 0), |counted| counted.take(now));
+        let at = self.vserver.clock.at(now);
+        self.vserver.balancer(|balancer| {
+            if bytes > 0 {
+                balancer.traffic(at, self.member, bytes, packets);
+            }
+            if self.was_sent {
+                balancer.ended(at, self.member);
+            } else {
+                balancer.unsent(at, self.member);
+            }
+        });
+    }
+}
