@@ -45,6 +45,12 @@ impl<'a> Files<'a> {
         }
     }
 
+    /// A file of one secret, of which no error shows anything.
+    pub(crate) fn open_secret(&mut self, path: &Path, item: &Item<'_>) -> Option<String> {
+        let bytes = (self.read)(path).map_err(|e| item.refuse(named(path, &e))).ok()?;
+        String::from_utf8(bytes).map_err(|_| item.refuse(format!("{} is no UTF-8 text", path.display()))).ok()
+    }
+
     fn utf8(&self, path: &Path, bytes: Vec<u8>) -> Option<Rc<Source>> {
         match String::from_utf8(bytes) {
             Ok(text) => Some(Source::new(path, text)),

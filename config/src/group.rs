@@ -1,7 +1,8 @@
-//! What stands where: sites, nodes, services, and the monitors that watch them.
+//! What stands where: sites, nodes and services.
 
 use crate::error::instead;
-use crate::model::{Monitor, MonitorKind, Node, Service, Site};
+use crate::model::{Monitor, Node, Service, Site};
+use crate::monitor;
 use crate::names::Names;
 use crate::reader::{Item, Table};
 use crate::settings;
@@ -10,7 +11,6 @@ use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Entries of one kind with their names.
 pub(crate) struct Named<T> {
@@ -165,73 +165,6 @@ pub(crate) fn me(nodes: &Named<(Node, Overrides)>, top: &Table<'_>, given: Optio
     me
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Ping,
-    Tcp,
-    Http,
-}
-
-const KINDS: [(&str, Kind); 3] = [("ping", Kind::Ping), ("tcp", Kind::Tcp), ("http", Kind::Http)];
-
-pub(crate) fn monitors(tables: &[Table<'_>]) -> Named<Monitor> {
-    let mut monitors = Named::new("monitor");
-    for t in tables {
-        // The rule for names is the same everywhere.
-        let name = t.parsed("name", ServiceName::new);
-        let (least, most) = (Duration::from_millis(100), Duration::from_secs(86_400));
-        let monitor = Monitor {
-            name: name.as_ref().map(|n| n.as_str().to_owned()).unwrap_or_default(),
-            kind: monitor_kind(t),
-            interval: t.duration("interval", least..=most),
-            timeout: t.duration("timeout", Duration::from_millis(10)..=most),
-            rise: t.number("rise", 1..=1000),
-            fall: t.number("fall", 1..=1000),
-        };
-        t.must_be_less("timeout", "interval");
-        if let Some(name) = name {
-            monitors.names.give(name.as_str(), monitors.all.len(), t);
-            monitors.all.push(monitor);
-        }
-    }
-    monitors
-}
-
-fn monitor_kind(t: &Table<'_>) -> MonitorKind {
-    // What belongs to a kind can be said only of one that is known.
-    let Some(kind) = t.item("kind").and_then(|i| i.word(&KINDS)) else { return MonitorKind::Ping };
-    if !matches!(kind, Kind::Http) {
-        for key in ["path", "host", "expect"].into_iter().filter(|key| t.gives(key)) {
-            t.refuse(key, "only for kind = \"http\"");
-        }
-    }
-    match kind {
-        Kind::Ping => MonitorKind::Ping,
-        Kind::Tcp => MonitorKind::Tcp,
-        Kind::Http => MonitorKind::Http {
-            path: t.parsed("path", http_path).unwrap_or_default(),
-            host: t.parsed("host", http_host).unwrap_or_default(),
-            expect: t.distinct("expect", |i| i.number(100..=599)),
-        },
-    }
-}
-
-/// An origin-form target (RFC 9112 section 3.2.1): nothing in it may end the request line.
-fn http_path(text: &str) -> Result<String, String> {
-    if !text.starts_with('/') {
-        return Err(format!("'{text}' does not begin with '/'"));
-    }
-    match text.chars().find(|c| !c.is_ascii_graphic() || *c == '#') {
-        Some(c) => Err(format!("{c:?} can't stand in a path, write it in %-notation")),
-        None => Ok(text.to_owned()),
-    }
-}
-
-fn http_host(text: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '[' | ']');
-    if text.chars().all(fits) { Ok(text.to_owned()) } else { Err(format!("'{text}' is no host name")) }
-}
-
 pub(crate) fn services(
     tables: &[Table<'_>],
     sites: &Named<Site>,
@@ -244,8 +177,10 @@ pub(crate) fn services(
         let site = t.item("site").and_then(|i| sites.names.find(&i));
         let address = t.parsed("address", service_address);
         let port = t.item("port").and_then(|i| i.number(1..=u16::MAX));
-        let watched = |key| t.distinct(key, |i| monitors.names.find(i));
-        let (own, remote) = (watched("monitors"), watched("remote_monitors"));
+        let own = monitor::watched(t, "monitors", monitors);
+        let remote = monitor::watched(t, "remote_monitors", monitors);
+        let threshold = monitor::threshold(t, "monitor_threshold", &own);
+        let remote_threshold = monitor::threshold(t, "remote_monitor_threshold", &remote);
         let enabled = t.flag("enabled");
         let Some(name) = name else { continue };
         // Its own number even if one before it is left out: two must never look like one.
@@ -263,7 +198,9 @@ pub(crate) fn services(
             address,
             port,
             monitors: own,
+            threshold,
             remote_monitors: remote,
+            remote_threshold,
             enabled,
         });
     }

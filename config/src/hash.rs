@@ -5,7 +5,8 @@
 //! between nodes of different versions: a change to either makes every pair of old and new nodes warn. So a setting that
 //! older versions do not have stands in the text only where it is not at its default.
 
-use crate::model::{Config, Monitor, MonitorKind, Node, Service, Site, Vserver};
+use crate::model::{Config, Node, Service, Site, Vserver};
+use crate::monitor;
 use gslb_types::{Transport, TriggerMonitor};
 use siphasher::sip::SipHasher24;
 use std::fmt::Display;
@@ -18,7 +19,7 @@ pub(crate) fn completed(mut config: Config) -> Config {
         ("rtt_tolerance", c.group.rtt_tolerance.as_micros().to_string()),
         ("sites", sites(c)),
         ("services", sorted(c.services.iter().map(|s| service(c, s)))),
-        ("monitors", sorted(c.monitors.iter().map(monitor))),
+        ("monitors", sorted(c.monitors.iter().map(monitor::canonical))),
         ("vservers", sorted(c.vservers.iter().map(|v| vserver(c, v)))),
         ("domains", sorted(c.domains.iter().map(|d| domain(c, d)))),
         ("intervals", intervals(c)),
@@ -55,23 +56,10 @@ fn sites(c: &Config) -> String {
 
 fn service(c: &Config, s: &Service) -> String {
     let site = c.sites.get(s.site.get()).map_or("", |s| s.name.as_str());
-    let names = |monitors: &[usize]| {
-        sorted(monitors.iter().filter_map(|m| c.monitors.get(*m)).map(|m| m.name.clone()))
-    };
-    let (own, remote) = (names(&s.monitors), names(&s.remote_monitors));
+    let own = monitor::canonical_watch(c, &s.monitors, s.threshold);
+    let remote = monitor::canonical_watch(c, &s.remote_monitors, s.remote_threshold);
     let remote = if remote.is_empty() { remote } else { format!(" [{remote}]") };
     format!("{} {site} {} {} {} [{own}]{remote}", s.name, s.address, s.port, s.enabled)
-}
-
-fn monitor(m: &Monitor) -> String {
-    let kind = match &m.kind {
-        MonitorKind::Ping => "ping".to_owned(),
-        MonitorKind::Tcp => "tcp".to_owned(),
-        MonitorKind::Http { path, host, expect } => {
-            format!("http {path:?} {host:?} [{}]", sorted(expect.iter().map(u16::to_string)))
-        }
-    };
-    format!("{} {kind} {} {} {} {}", m.name, m.interval.as_micros(), m.timeout.as_micros(), m.rise, m.fall)
 }
 
 fn vserver(c: &Config, v: &Vserver) -> String {
@@ -108,11 +96,11 @@ fn ldns(c: &Config) -> String {
     format!("{} {} {}", c.ldns.masks.v4, c.ldns.masks.v6, c.ldns.idle_timeout.as_micros())
 }
 
-fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+pub(crate) fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-fn sorted(lines: impl Iterator<Item = String>) -> String {
+pub(crate) fn sorted(lines: impl Iterator<Item = String>) -> String {
     let mut lines: Vec<String> = lines.collect();
     lines.sort_unstable();
     lines.join("\n")

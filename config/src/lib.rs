@@ -11,6 +11,7 @@ mod group;
 mod hash;
 mod load;
 mod model;
+mod monitor;
 mod names;
 mod policy;
 mod reader;

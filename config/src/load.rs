@@ -6,7 +6,7 @@ use crate::model::{Config, Group};
 use crate::reader::{Item, Table};
 use crate::schema::{self, Schema};
 use crate::text::{Source, Spot};
-use crate::{group, hash, policy, settings, zone};
+use crate::{group, hash, monitor, policy, settings, zone};
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -65,7 +65,7 @@ fn assemble(
     settings::rtts_outlive_a_lost_round(&probe_table, &mep_table, probe.interval, mep.max_age);
     let ldns = settings::ldns(&table(&schema::LDNS));
 
-    let monitors = group::monitors(&entries(&schema::MONITOR));
+    let monitors = monitor::monitors(&entries(&schema::MONITOR), files);
     let services = group::services(&entries(&schema::SERVICE), &sites, &monitors);
     let vservers = policy::vservers(&entries(&schema::VSERVER), &services);
     let zones = zone::zones(&entries(&schema::ZONE), files, log);

@@ -3,8 +3,8 @@
 //! References are indices into the vectors of [`Config`], in the order of the text; names stay for people.
 
 use gslb_types::{
-    AllDown, GslbMethod, LbMethod, LdnsMasks, NodeId, ProbeKind, ServiceName, SiteIndex, SiteName, Transport,
-    TriggerMonitor, VserverName, Weight,
+    AllDown, Check, GslbMethod, LbMethod, LdnsMasks, NodeId, ProbeKind, ServiceName, SiteIndex, SiteName,
+    Transport, TriggerMonitor, VserverName, Weight,
 };
 use hickory_proto::rr::Name;
 use ipnet::IpNet;
@@ -220,33 +220,35 @@ pub struct Monitor {
     /// Its name.
     pub name: String,
     /// What it does.
-    pub kind: MonitorKind,
+    pub check: Check,
+    /// Where it does it, if not at the service's port.
+    pub port: Option<u16>,
+    /// The address its checks leave from, in place of that of all probes and checks.
+    pub source: Option<IpAddr>,
     /// From one check to the next.
     pub interval: Duration,
+    /// The same while it fails, until a first check passes again; `interval` if `None`.
+    pub down_time: Option<Duration>,
     /// How long one check may take; less than the interval.
     pub timeout: Duration,
     /// Passes in a row that bring a service up.
     pub rise: u32,
     /// Failures in a row that take it down.
     pub fall: u32,
+    /// Whether its outcome is turned round as a whole. Where it looks for a pattern, only that is: see
+    /// [`Receive::reverse`](gslb_types::Receive).
+    pub reverse: bool,
+    /// Whether what it measures goes into the service's response time.
+    pub measures: bool,
 }
 
-/// What a monitor does.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum MonitorKind {
-    /// ICMP echo.
-    Ping,
-    /// TCP connect.
-    Tcp,
-    /// HTTP/1.1 GET.
-    Http {
-        /// Origin-form target.
-        path: String,
-        /// Host field; the service's address if empty.
-        host: String,
-        /// Status codes that pass; any 2xx if empty.
-        expect: Vec<u16>,
-    },
+/// A monitor bound to a service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watch {
+    /// Index into [`Config::monitors`].
+    pub monitor: usize,
+    /// What it counts beside the service's other monitors.
+    pub weight: Weight,
 }
 
 /// One address that can be answered.
@@ -260,10 +262,14 @@ pub struct Service {
     pub address: IpAddr,
     /// What monitors connect to.
     pub port: u16,
-    /// Indices into [`Config::monitors`], of those that its own site runs. Without one the site takes it for up.
-    pub monitors: Vec<usize>,
-    /// Indices into [`Config::monitors`], of those that the nodes of other sites run against it.
-    pub remote_monitors: Vec<usize>,
+    /// The monitors that its own site runs. Without one the site takes it for up.
+    pub monitors: Vec<Watch>,
+    /// The weight of those passing that makes it up; all must pass if `None`.
+    pub threshold: Option<u32>,
+    /// The monitors that the nodes of other sites run against it.
+    pub remote_monitors: Vec<Watch>,
+    /// The same weight of those.
+    pub remote_threshold: Option<u32>,
     /// Whether it may be answered at all.
     pub enabled: bool,
 }

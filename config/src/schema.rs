@@ -176,11 +176,41 @@ pub(crate) static MONITOR: Schema = Schema {
         default("timeout", r#""2s""#),
         default("rise", "1"),
         default("fall", "3"),
+        optional("down_time"),
+        default("reverse", "false"),
+        default("response_time", "true"),
+        optional("port"),
+        optional("source"),
+        // of http and its kin
         default("path", r#""/""#),
         default("host", r#""""#),
         default("expect", "[]"),
+        default("method", r#""GET""#),
+        default("headers", "[]"),
+        default("body", r#""""#),
+        // of other kinds: absent, since the one sample of a monitor is none of them
+        optional("server_name"),
+        optional("verify"),
+        optional("ca"),
+        optional("send"),
+        optional("receive"),
+        optional("receive_regex"),
+        optional("query"),
+        optional("query_type"),
+        optional("recurse"),
+        optional("rcode"),
+        optional("addresses"),
+        optional("user"),
+        optional("password"),
+        optional("password_file"),
+        optional("command"),
+        optional("run_as"),
+        optional("perf_label"),
     ],
 };
+
+pub(crate) static WATCH: Schema =
+    Schema { name: "services.monitors", keys: &[required("monitor"), default("weight", "1")] };
 
 pub(crate) static SERVICE: Schema = Schema {
     name: "services",
@@ -190,7 +220,9 @@ pub(crate) static SERVICE: Schema = Schema {
         required("address"),
         required("port"),
         optional("monitors"),
+        optional("monitor_threshold"),
         optional("remote_monitors"),
+        optional("remote_monitor_threshold"),
         default("enabled", "true"),
     ],
 };
@@ -218,7 +250,7 @@ pub(crate) static DOMAIN: Schema =
     Schema { name: "domains", keys: &[required("name"), required("vserver"), default("ttl", r#""5s""#)] };
 
 /// Every table, for finding where a misplaced key belongs.
-pub(crate) static ALL: [&Schema; 16] = [
+pub(crate) static ALL: [&Schema; 17] = [
     &TOP, &GROUP, &DNS, &DNS_TLS, &ADMIN, &MEP, &PROBE, &LDNS, &SITE, &NODE, &ZONE, &MONITOR, &SERVICE,
-    &VSERVER, &BINDING, &DOMAIN,
+    &WATCH, &VSERVER, &BINDING, &DOMAIN,
 ];

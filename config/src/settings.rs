@@ -8,7 +8,7 @@ use crate::schema::DNS_TLS;
 use crate::units;
 use gslb_types::{LdnsMasks, NodeId, ProbeKind, SiteName};
 use ipnet::IpNet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -272,6 +272,15 @@ pub(crate) fn source_address<A: FromStr + Into<IpAddr> + Copy>(text: &str) -> Re
         return Err(format!("probes can't come from {ip}"));
     }
     Ok(address)
+}
+
+/// The same of either family.
+pub(crate) fn source_ip(text: &str) -> Result<IpAddr, String> {
+    if text.contains(':') {
+        source_address::<Ipv6Addr>(text).map(IpAddr::V6)
+    } else {
+        source_address::<Ipv4Addr>(text).map(IpAddr::V4)
+    }
 }
 
 pub(crate) fn prefix(text: &str) -> Result<IpNet, String> {

@@ -2,6 +2,7 @@
 //!
 //! Nothing here decides anything. Every other crate may use this one, and this one uses none of them.
 
+mod check;
 mod ldns;
 mod mep;
 mod method;
@@ -11,6 +12,9 @@ mod state;
 mod time;
 mod timers;
 
+pub use check::{
+    Check, DnsCheck, Exchange, FtpCheck, HttpCheck, Pattern, Receive, Secret, TlsCheck, UserCheck,
+};
 pub use ldns::{Ldns, LdnsMasks};
 pub use mep::{Transport, TriggerMonitor};
 pub use method::{AllDown, GslbMethod, LbMethod, ProbeKind, Weight, WeightError};

@@ -40,10 +40,9 @@ fn remote_monitors_are_monitors_each_once() {
     let web = "[[monitors]]\nname = \"web\"\nkind = \"tcp\"\n";
     let text = with("port = 80", "port = 80\nremote_monitors = [\"web\"]") + web;
     let config = folder(&text).load(None).unwrap();
-    assert_eq!(
-        (&config.services[0].monitors[..], &config.services[0].remote_monitors[..]),
-        (&[][..], &[0][..])
-    );
+    let watch = crate::Watch { monitor: 0, weight: gslb_types::Weight::ONE };
+    assert_eq!(config.services[0].monitors, []);
+    assert_eq!(config.services[0].remote_monitors, [watch]);
     refused(
         &(with("port = 80", "port = 80\nremote_monitors = [\"web\", \"wab\", \"web\"]") + web),
         &[

@@ -305,19 +305,21 @@ fn the_backup_method_knows_what_to_do_without_rtts() {
     );
 }
 
+const HTTP_ONLY: &str = "only for kind = \"http\" or \"https\" or \"http-ecv\" or \"https-ecv\"";
+
 #[test]
 fn http_settings_are_for_http_and_can_not_smuggle_lines() {
     let monitor = |more: &str| and(&format!("[[monitors]]\nname = \"m\"\n{more}\n"));
     refused(
         &monitor("kind = \"tcp\"\npath = \"/\"\nexpect = [200]"),
         &[
-            "35:8: monitors[0].path: only for kind = \"http\"",
-            "36:10: monitors[0].expect: only for kind = \"http\"",
+            &format!("35:8: monitors[0].path: {HTTP_ONLY}"),
+            &format!("36:10: monitors[0].expect: {HTTP_ONLY}"),
         ],
     );
     refused(
-        &monitor("kind = \"https\"\npath = \"/\""),
-        &["34:8: monitors[0].kind: 'https' is not known here, did you mean 'http'?"],
+        &monitor("kind = \"htttp\"\npath = \"/\""),
+        &["34:8: monitors[0].kind: 'htttp' is not known here, did you mean 'http'?"],
     );
     refused(
         &monitor("kind = \"http\"\npath = \"/a\\r\\nX: y\"\nhost = \"a\\nb\"\nexpect = [200, 700]"),

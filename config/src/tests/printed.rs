@@ -1,8 +1,8 @@
 //! A configuration that is written down is the one that is read.
 
 use super::folder;
-use crate::{Binding, Config, MonitorKind};
-use gslb_types::{AllDown, GslbMethod, LbMethod, ProbeKind, Weight};
+use crate::{Binding, Config};
+use gslb_types::{AllDown, Check, GslbMethod, HttpCheck, LbMethod, ProbeKind, Weight};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use std::fmt::Write;
@@ -218,16 +218,16 @@ impl Plan {
         assert_eq!(c.dns.listen.iter().map(|a| a.port()).collect::<Vec<_>>(), self.listen);
         for (m, (interval, fall, http)) in c.monitors.iter().zip(&self.monitors) {
             assert_eq!((m.interval, m.fall), (*interval, *fall));
-            let kind =
-                http.clone().map(|(path, expect)| MonitorKind::Http { path, host: String::new(), expect });
-            assert_eq!(m.kind, kind.unwrap_or(MonitorKind::Ping));
+            let check =
+                http.clone().map(|(path, expect)| Check::Http(HttpCheck { expect, ..HttpCheck::get(&path) }));
+            assert_eq!(m.check, check.unwrap_or(Check::Ping));
         }
         for (i, (s, (site, six, _, enabled))) in c.services.iter().zip(&self.services).enumerate() {
             assert_eq!(
                 (s.site.get(), s.address.is_ipv6(), s.enabled),
                 (site.index(self.sites), *six, *enabled)
             );
-            assert_eq!(s.monitors, self.watched(i));
+            assert_eq!(s.monitors.iter().map(|w| w.monitor).collect::<Vec<_>>(), self.watched(i));
         }
         for (v, plan) in c.vservers.iter().zip(&self.vservers) {
             assert_eq!((v.method, v.local_method), (plan.method, plan.local));

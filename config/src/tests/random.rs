@@ -19,7 +19,7 @@ fn assert_whole(c: &Config) {
     assert!(!c.sites.is_empty() && c.sites.len() <= 32);
     assert!(c.services.iter().all(|s| s.site.get() < c.sites.len()));
     let watching = |s: &crate::Service| [s.monitors.clone(), s.remote_monitors.clone()].concat();
-    assert!(c.services.iter().flat_map(watching).all(|m| m < c.monitors.len()));
+    assert!(c.services.iter().flat_map(watching).all(|w| w.monitor < c.monitors.len()));
     assert!(c.vservers.iter().all(|v| !v.bindings.is_empty()));
     assert!(c.vservers.iter().flat_map(|v| &v.bindings).all(|b| b.service < c.services.len()));
     assert!(c.domains.iter().all(|d| d.vserver < c.vservers.len() && d.zone < c.zones.len()));

@@ -70,9 +70,8 @@ impl Node {
     fn view(&self, index: usize, service: &config::Service, judged: &Judged) -> ServiceView {
         let machine = self.monitors.view(index);
         let views = machine.into_iter().flat_map(|m| m.monitors);
-        let names =
-            settings::bound(&self.config, service).iter().filter_map(|m| self.config.monitors.get(*m));
-        let monitors = names.zip(views).map(|(monitor, view)| MonitorView {
+        let (bound, _) = settings::bound(&self.config, service);
+        let monitors = bound.zip(views).map(|((monitor, _), view)| MonitorView {
             name: monitor.name.clone(),
             passing: view.passing,
             last: view.last,

@@ -1,10 +1,9 @@
 //! From the configuration to the settings of the machines below.
 
-use config::{Config, MonitorKind};
-use gslb_types::NodeId;
+use config::Config;
+use gslb_types::{NodeId, Weight};
 use probes_core::monitors::{MonitorSettings, ServiceSettings};
 use probes_core::prober;
-use probes_core::wire::Check;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -38,17 +37,6 @@ fn own_addresses(config: &Config, local: &[IpAddr]) -> Vec<IpAddr> {
     let services = config.services.iter().map(|s| s.address);
     let all: BTreeSet<IpAddr> = nodes.chain(listeners).chain(services).chain(local.iter().copied()).collect();
     all.into_iter().collect()
-}
-
-/// What a monitor sends.
-fn check(kind: &MonitorKind) -> Check {
-    match kind {
-        MonitorKind::Ping => Check::Ping,
-        MonitorKind::Tcp => Check::Tcp,
-        MonitorKind::Http { path, host, expect } => {
-            Check::Http { path: path.clone(), host: host.clone(), expect: expect.clone() }
-        }
-    }
 }
 
 /// How often uses of persistence sessions are told (behaviour 4).
@@ -87,9 +75,17 @@ pub(crate) fn mep(config: &Config) -> mep_core::Settings {
     }
 }
 
-/// The monitors that this node runs against a service: those of its site, or those of the others.
-pub(crate) fn bound<'a>(config: &Config, service: &'a config::Service) -> &'a [usize] {
-    if service.site == config.this_site() { &service.monitors } else { &service.remote_monitors }
+/// The monitors that this node runs against a service, and the weight of them that makes it up: those of its site, or those
+/// of the others.
+pub(crate) fn bound<'a>(
+    config: &'a Config,
+    service: &'a config::Service,
+) -> (impl Iterator<Item = (&'a config::Monitor, Weight)>, Option<u32>) {
+    let (watched, threshold) = match service.site == config.this_site() {
+        true => (&service.monitors, service.threshold),
+        false => (&service.remote_monitors, service.remote_threshold),
+    };
+    (watched.iter().filter_map(|w| Some((config.monitors.get(w.monitor)?, w.weight))), threshold)
 }
 
 /// The services that this node watches, and the monitors bound to them: all of its site, and those of others that have
@@ -98,16 +94,26 @@ pub(crate) fn monitored(config: &Config) -> Vec<ServiceSettings> {
     let watched = |s: &config::Service| s.site == config.this_site() || !s.remote_monitors.is_empty();
     let all = config.services.iter().enumerate().filter(|(_, s)| s.enabled && watched(s));
     all.map(|(index, service)| {
-        let bound = bound(config, service).iter().filter_map(|m| config.monitors.get(*m));
-        let monitors = bound.map(|monitor| MonitorSettings {
-            check: check(&monitor.kind),
-            target: SocketAddr::new(service.address, service.port),
+        let (bound, threshold) = bound(config, service);
+        let monitors = bound.map(|(monitor, weight)| MonitorSettings {
+            check: monitor.check.clone(),
+            target: SocketAddr::new(service.address, monitor.port.unwrap_or(service.port)),
+            source: monitor.source,
             interval: monitor.interval,
+            down_time: monitor.down_time,
             timeout: monitor.timeout,
             rise: monitor.rise,
             fall: monitor.fall,
+            weight,
+            reverse: monitor.reverse,
+            measures: monitor.measures,
         });
-        ServiceSettings { service: index, name: service.name.clone(), monitors: monitors.collect() }
+        ServiceSettings {
+            service: index,
+            name: service.name.clone(),
+            monitors: monitors.collect(),
+            threshold,
+        }
     })
     .collect()
 }

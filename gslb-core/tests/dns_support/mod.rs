@@ -225,7 +225,9 @@ fn service(index: usize, site: usize, address: &str) -> Service {
         address: address.parse().unwrap(),
         port: 80,
         monitors: Vec::new(),
+        threshold: None,
         remote_monitors: Vec::new(),
+        remote_threshold: None,
         enabled: true,
     }
 }

@@ -1,5 +1,6 @@
 //! What passes between the pure machines and the crate that sends packets: requests one way, replies the other.
 
+pub use gslb_types::Check;
 use gslb_types::{ProbeKind, Rtt};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -58,7 +59,7 @@ pub enum ProbeOutcome {
 }
 
 /// One health check of a service.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckRequest {
     /// Comes back with the reply.
     pub id: ProbeId,
@@ -66,27 +67,10 @@ pub struct CheckRequest {
     pub check: Check,
     /// The service's address and port; the port is not used by [`Check::Ping`].
     pub target: SocketAddr,
+    /// The address it leaves from; that of all checks if `None`.
+    pub source: Option<IpAddr>,
     /// When to give up.
     pub timeout: Duration,
-}
-
-/// A kind of check, and what it must see to pass. The span each one measures is behaviour 5's table.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Check {
-    /// Echo request to echo reply.
-    Ping,
-    /// SYN to SYN-ACK.
-    Tcp,
-    /// Request written to response head read, on an established connection.
-    Http {
-        /// Origin-form target: `/health`.
-        path: String,
-        /// The Host field; the target's address if empty.
-        host: String,
-        /// Status codes that pass; any 2xx if empty.
-        expect: Vec<u16>,
-    },
 }
 
 /// What became of a check.
@@ -104,8 +88,18 @@ pub struct CheckReply {
 pub enum CheckOutcome {
     /// It passed, after this response time.
     Passed(Rtt),
+    /// It passed, and this is what was said to it: a command's first line.
+    Reported {
+        /// The response time.
+        response_time: Rtt,
+        /// The words.
+        words: String,
+    },
     /// It failed, for this reason, in the words an operator reads.
     Failed(String),
     /// It can't be done by this process (ICMP not permitted): says nothing about the service.
     NotPermitted,
+    /// It could not be done just now, for this reason, which says nothing about the service either: no descriptor, no such
+    /// source address, no such command.
+    Unable(String),
 }

@@ -1,6 +1,6 @@
 //! Requests in, replies out, and how many are under way.
 
-use crate::check::check;
+use crate::check::{Tools, check};
 use crate::icmp::{Icmp, IcmpSockets, Pinged};
 use crate::local::{Settings, can_bind};
 use crate::tcp::dns_tcp;
@@ -85,7 +85,7 @@ impl ProbeIo {
             tasks.spawn(echo.run(cancel.clone()));
         }
         let engine = Engine {
-            sender: Arc::new(Sender { settings, icmp }),
+            sender: Arc::new(Sender { settings, icmp, tools: Tools::new(settings.commands) }),
             probes: Arc::new(Semaphore::new(settings.in_flight)),
             checks: Arc::new(Semaphore::new(settings.in_flight)),
             running: JoinSet::new(),
@@ -170,8 +170,8 @@ async fn serve(
             let outcome = timeout(limit, sender.probe(target.to_canonical(), kind)).await;
             Reply::Probe(ProbeReply { id, outcome: outcome.unwrap_or(ProbeOutcome::TimedOut) })
         }
-        Request::Check(CheckRequest { id, check: what, target, timeout: limit }) => {
-            Reply::Check(CheckReply { id, outcome: check(&sender, what, target, limit).await })
+        Request::Check(request) => {
+            Reply::Check(CheckReply { id: request.id, outcome: check(&sender, &request).await })
         }
     };
     // An owner that is gone needs no reply.
@@ -182,7 +182,8 @@ fn refuse(request: &Request) -> Reply {
     match request {
         Request::Probe(probe) => Reply::Probe(ProbeReply { id: probe.id, outcome: ProbeOutcome::SendFailed }),
         Request::Check(check) => {
-            Reply::Check(CheckReply { id: check.id, outcome: CheckOutcome::NotPermitted })
+            let outcome = CheckOutcome::Unable("too many checks run at once".to_owned());
+            Reply::Check(CheckReply { id: check.id, outcome })
         }
     }
 }
@@ -199,12 +200,13 @@ fn complain_of_panic(ended: Result<(), JoinError>) {
 pub(crate) struct Sender {
     pub(crate) settings: Settings,
     pub(crate) icmp: Icmp,
+    pub(crate) tools: Tools,
 }
 
 impl Sender {
     async fn probe(&self, target: IpAddr, kind: ProbeKind) -> ProbeOutcome {
         match kind {
-            ProbeKind::Ping => match self.icmp.ping(target).await {
+            ProbeKind::Ping => match self.icmp.ping(target, None).await {
                 Pinged::Reply(rtt) => ProbeOutcome::EchoReply(rtt),
                 // A port unreachable too: an echo request has no port, so no host says so of its own accord.
                 Pinged::Error(_) => ProbeOutcome::RouterError,

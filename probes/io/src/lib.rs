@@ -15,7 +15,6 @@
 
 mod check;
 mod engine;
-mod http;
 mod icmp;
 mod local;
 mod query;

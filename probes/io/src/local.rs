@@ -17,16 +17,26 @@ pub struct Settings {
     /// beyond it gets [`ProbeOutcome::SendFailed`](probes_core::wire::ProbeOutcome::SendFailed) at once. A DNS-UDP or
     /// DNS-TCP probe holds a descriptor: the process's limit should lie above it.
     pub in_flight: usize,
+    /// Commands of user monitors at once; one beyond it waits for its turn, within its timeout.
+    pub commands: usize,
 }
 
 impl Default for Settings {
-    /// Port 53, any source, 20,000 under way: what a 2 s timeout holds at 10,000 silent LDNS a second.
+    /// Port 53, any source, 20,000 under way: what a 2 s timeout holds at 10,000 silent LDNS a second. 32 commands.
     fn default() -> Self {
-        Settings { port: 53, source_v4: None, source_v6: None, in_flight: 20_000 }
+        Settings { port: 53, source_v4: None, source_v6: None, in_flight: 20_000, commands: 32 }
     }
 }
 
 impl Settings {
+    /// The same, with this source for its family.
+    pub(crate) fn leaving_from(self, source: IpAddr) -> Self {
+        match source {
+            IpAddr::V4(source) => Settings { source_v4: Some(source), ..self },
+            IpAddr::V6(source) => Settings { source_v6: Some(source), ..self },
+        }
+    }
+
     /// The configured source for packets to this address.
     pub(crate) fn source(&self, target: IpAddr) -> Option<IpAddr> {
         match target {

@@ -22,13 +22,10 @@ const BUFFER: usize = 64;
 pub(crate) async fn dns_udp(settings: &Settings, target: IpAddr) -> ProbeOutcome {
     let ldns = SocketAddr::new(target, settings.port);
     let query = Query::random();
-    let Ok(socket) = connect(settings, ldns) else { return ProbeOutcome::SendFailed };
-    let sent = Instant::now();
-    if SockRef::from(&socket).send(&query.bytes()).is_err() {
-        return ProbeOutcome::SendFailed;
-    }
+    let Ok(datagrams) = Datagrams::open(settings, ldns) else { return ProbeOutcome::SendFailed };
+    let Ok(sent) = datagrams.send(&query.bytes()) else { return ProbeOutcome::SendFailed };
     loop {
-        let outcome = match event(&socket).await {
+        let outcome = match datagrams.event(BUFFER).await {
             Ok(Event::Message { came, bytes }) if query.is_answered_by(&bytes) => {
                 ProbeOutcome::DnsAnswer(rtt(sent, came))
             }
@@ -49,36 +46,62 @@ pub(crate) async fn dns_udp(settings: &Settings, target: IpAddr) -> ProbeOutcome
 }
 
 /// What a socket had to say.
-enum Event {
-    /// A datagram from the LDNS; the beginning of it.
-    Message { came: Instant, bytes: Vec<u8> },
-    /// An ICMP error that quotes our query.
-    Icmp { came: Instant, error: IcmpError },
+pub(crate) enum Event {
+    /// A datagram from the other end; the beginning of it.
+    Message {
+        /// When the kernel took it in.
+        came: Instant,
+        /// As much of it as was asked for.
+        bytes: Vec<u8>,
+    },
+    /// An ICMP error that quotes what we sent.
+    Icmp {
+        /// When the kernel took it in.
+        came: Instant,
+        /// What it says, and who says it.
+        error: IcmpError,
+    },
     /// An entry of the error queue that no packet caused.
     LocalError,
 }
 
-fn connect(settings: &Settings, ldns: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = settings.socket(ldns, Type::DGRAM, Protocol::UDP)?;
-    ask_for_stamps(&socket);
-    ask_for_icmp_errors(&socket, ldns.is_ipv4());
-    socket.connect(&SockAddr::from(ldns))?;
-    UdpSocket::from_std(socket.into())
+/// A connected UDP socket whose packets are stamped, with the errors that come back.
+pub(crate) struct Datagrams {
+    socket: UdpSocket,
 }
 
-async fn event(socket: &UdpSocket) -> io::Result<Event> {
-    socket.async_io(Interest::READABLE | Interest::ERROR, || next(socket)).await
+impl Datagrams {
+    /// Towards this address, from a random port.
+    pub(crate) fn open(settings: &Settings, target: SocketAddr) -> io::Result<Self> {
+        let socket = settings.socket(target, Type::DGRAM, Protocol::UDP)?;
+        ask_for_stamps(&socket);
+        ask_for_icmp_errors(&socket, target.is_ipv4());
+        socket.connect(&SockAddr::from(target))?;
+        Ok(Datagrams { socket: UdpSocket::from_std(socket.into())? })
+    }
+
+    /// Stamps and sends.
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<Instant> {
+        let sent = Instant::now();
+        SockRef::from(&self.socket).send(bytes).map(|_| sent)
+    }
+
+    /// Waits, for ever, for a datagram, of which `most` bytes are read, or an error.
+    pub(crate) async fn event(&self, most: usize) -> io::Result<Event> {
+        self.socket.async_io(Interest::READABLE | Interest::ERROR, || next(&self.socket, most)).await
+    }
 }
 
-fn next(socket: &UdpSocket) -> io::Result<Event> {
-    let mut buf = [0; BUFFER];
+fn next(socket: &UdpSocket, most: usize) -> io::Result<Event> {
+    let mut buf = vec![0; most];
     match error(socket, &mut buf) {
         Err(e) if e.kind() == ErrorKind::WouldBlock => {}
         stated => return stated,
     }
     match packet(socket, &mut buf) {
         Ok(Read { len, came, .. }) => {
-            Ok(Event::Message { came, bytes: buf.get(..len).unwrap_or(&buf).to_vec() })
+            buf.truncate(len);
+            Ok(Event::Message { came, bytes: buf })
         }
         Err(e) if e.kind() == ErrorKind::WouldBlock => Err(e),
         // The error came between the two reads: its details lie in the queue by now.

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{LONG, Running, may_ping, ms, v4};
+use gslb_types::HttpCheck;
 use probes_core::wire::{Check, CheckOutcome};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -39,7 +40,7 @@ fn says(text: &'static str) -> impl FnOnce(&mut TcpStream) + Send {
 }
 
 fn http(expect: &[u16]) -> Check {
-    Check::Http { path: "/health?deep=1".into(), host: String::new(), expect: expect.to_vec() }
+    Check::Http(HttpCheck { expect: expect.to_vec(), ..HttpCheck::get("/health?deep=1") })
 }
 
 async fn checked(target: SocketAddr, check: Check, timeout: Duration) -> CheckOutcome {
@@ -76,7 +77,7 @@ async fn the_configured_host_is_sent_and_a_body_is_not_waited_for() {
         stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\nonly this").unwrap();
         std::thread::sleep(ms(1500));
     });
-    let check = Check::Http { path: "/".into(), host: "www.example.com".into(), expect: vec![] };
+    let check = Check::Http(HttpCheck { host: "www.example.com".into(), ..HttpCheck::get("/") });
     let began = Instant::now();
     let outcome = checked(addr, check, LONG).await;
     assert!(matches!(outcome, CheckOutcome::Passed(_)), "{outcome:?}");
@@ -184,9 +185,9 @@ async fn a_head_without_end_is_given_up() {
 #[tokio::test]
 async fn a_path_that_cannot_be_sent_is_said_to_be_so() {
     let (addr, _requests) = server(v4(40, 3, 11), says("HTTP/1.1 200 OK\r\n\r\n"));
-    let check = Check::Http { path: "/with space".into(), host: String::new(), expect: vec![] };
-    let CheckOutcome::Failed(reason) = checked(addr, check, LONG).await else { panic!() };
-    assert!(reason.starts_with("the check's path or host can't be sent"), "{reason}");
+    let check = Check::Http(HttpCheck::get("/with space"));
+    let CheckOutcome::Unable(reason) = checked(addr, check, LONG).await else { panic!() };
+    assert!(reason.starts_with("the check's request can't be sent"), "{reason}");
 }
 
 #[tokio::test]

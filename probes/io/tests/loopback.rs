@@ -335,8 +335,13 @@ async fn replies_nobody_reads_hold_the_sender_up_and_are_not_lost() {
     let total = 50;
     for id in 0..total {
         let id = probes_core::wire::ProbeId(id);
-        let check =
-            CheckRequest { id, check: Check::Tcp, target: SocketAddr::new(v4(31, 0, 2), 9), timeout: LONG };
+        let check = CheckRequest {
+            id,
+            check: Check::Tcp,
+            target: SocketAddr::new(v4(31, 0, 2), 9),
+            source: None,
+            timeout: LONG,
+        };
         requests.send(Request::Check(check)).await.unwrap();
     }
     drop(requests);

@@ -6,6 +6,7 @@ mod common;
 use common::echo::{Asked, LDNS_V6, Say, answer_echo, raw};
 use common::net::Lab;
 use common::{LONG, Ldns, Running, answered, ms, rtt};
+use gslb_types::HttpCheck;
 use gslb_types::ProbeKind::{self, DnsTcp, DnsUdp, Ping};
 use probes_core::wire::{Check, CheckOutcome, ProbeOutcome};
 use probes_io::Settings;
@@ -171,7 +172,7 @@ fn a_check_names_what_stands_in_the_way() {
     let Some(lab) = Lab::build() else { return };
     lab.forwards_by("ip daddr 10.77.2.53 reject with icmp type admin-prohibited");
     let target = SocketAddr::new(ip(LDNS_V4), 80);
-    let http = Check::Http { path: "/".into(), host: String::new(), expect: vec![] };
+    let http = Check::Http(HttpCheck::get("/"));
     let outcomes = lab.as_client(move || async move {
         let mut running = Running::on_port(53);
         let mut outcomes = Vec::new();

@@ -26,6 +26,7 @@ impl Monitors {
             id,
             check: monitor.settings.check.clone(),
             target: monitor.settings.target,
+            source: monitor.settings.source,
             timeout: monitor.settings.timeout,
         }));
         self.awaited.insert(id, key);
@@ -41,21 +42,24 @@ impl Monitors {
         let Some(monitor) = self.services.get_mut(position).and_then(|s| s.monitors.get_mut(nth)) else {
             return;
         };
-        let interval = monitor.settings.interval;
-        let due = self.chance.next_turn(now, monitor.started.unwrap_or(now), interval);
-        monitor.phase = Phase::Due(due);
-        self.due.set(key, due);
         match &outcome {
-            Some(CheckOutcome::Passed(_)) => self.stats.passed += 1,
+            Some(CheckOutcome::Passed(_) | CheckOutcome::Reported { .. }) => self.stats.passed += 1,
             Some(CheckOutcome::Failed(_)) => self.stats.failed += 1,
-            Some(CheckOutcome::NotPermitted) => self.stats.not_permitted += 1,
+            Some(CheckOutcome::NotPermitted | CheckOutcome::Unable(_)) => self.stats.not_permitted += 1,
             None => self.stats.overdue += 1,
         }
         let measured = match outcome {
-            Some(CheckOutcome::Passed(rtt)) => Some(rtt),
-            Some(CheckOutcome::Failed(_) | CheckOutcome::NotPermitted) | None => None,
+            Some(CheckOutcome::Passed(rtt) | CheckOutcome::Reported { response_time: rtt, .. }) => Some(rtt),
+            Some(CheckOutcome::Failed(_) | CheckOutcome::NotPermitted | CheckOutcome::Unable(_)) | None => {
+                None
+            }
         };
-        monitor.learn(outcome);
+        let measured = measured.filter(|_| monitor.settings.measures && !monitor.settings.reverse);
+        monitor.learn(now, outcome);
+        // After the verdict, by which the wait goes.
+        let due = monitor.next_turn(now, &mut self.chance);
+        monitor.phase = Phase::Due(due);
+        self.due.set(key, due);
         self.judge(now, position, false);
         if let Some(rtt) = measured {
             self.tell_measured(key, rtt);

@@ -4,32 +4,41 @@
 //! and not after an interval (faults I-54). The first result decides; from then on it takes `rise` passes or `fall`
 //! failures in a row to turn a verdict (faults I-56).
 //!
-//! A service is down as soon as one of its monitors fails, up once all of them pass, and learning in between. Without
-//! monitors it is up. A monitor that this process may not run, and that never gave a verdict, is left out as if it were not
-//! bound; one that gave a verdict keeps it.
+//! A service is up once the weights of the monitors that pass reach its threshold, down as soon as they no longer can, and
+//! learning in between. Without a threshold all of them must pass. Without monitors it is up. A monitor that this process
+//! may not run, and that never gave a verdict, is left out as if it were not bound; one that gave a verdict keeps it.
+//!
+//! Thousands of monitors are spread: at the start by a budget, from then on because their beats are shifted against each
+//! other by lot.
 
 mod checks;
+mod history;
 mod monitor;
 mod service;
 #[cfg(test)]
 mod tests;
 
+pub use history::{History, PastResult, Seen};
 pub use monitor::MonitorView;
 pub use service::ServiceView;
 
 use crate::budget::Bucket;
 use crate::chance::{Chance, Ids};
 use crate::wire::{Check, CheckReply, CheckRequest, ProbeId};
-use gslb_types::{Rtt, ServiceName, ServiceState, Timers, Timestamp};
+use gslb_types::{Rtt, ServiceName, ServiceState, Timers, Timestamp, Weight};
 use monitor::Phase;
 use service::Service;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Checks a second that a node starts at least, and many times what a site of some hundred services needs: at the start,
 /// or after a sleep, thousands of checks are spread over seconds (reliability R13).
 const CHECKS_PER_SECOND: u32 = 1_000;
+
+/// Monitors beyond which their beats are shifted against each other: as many as the budget lets start in one moment. Fewer
+/// are no burden together, and keep the plain rhythm.
+const CROWD: usize = CHECKS_PER_SECOND as usize / 20;
 
 /// A monitor as it is bound to a service.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,14 +47,43 @@ pub struct MonitorSettings {
     pub check: Check,
     /// Where.
     pub target: SocketAddr,
-    /// From one check to the next, at least.
+    /// The address its checks leave from; that of all checks if `None`.
+    pub source: Option<IpAddr>,
+    /// From one check to the next.
     pub interval: Duration,
+    /// The same while it fails, until a first check passes again; `interval` if `None`.
+    pub down_time: Option<Duration>,
     /// How long one check may take; less than the interval.
     pub timeout: Duration,
     /// Passes in a row that bring a service up; 0 counts as 1.
     pub rise: u32,
     /// Failures in a row that take it down; 0 counts as 1.
     pub fall: u32,
+    /// What it counts beside the service's other monitors.
+    pub weight: Weight,
+    /// Whether it passes when the check fails, and fails when it passes.
+    pub reverse: bool,
+    /// Whether what it measures goes into the service's response time.
+    pub measures: bool,
+}
+
+impl MonitorSettings {
+    /// These, with all that can be left out left out: 5 s, 2 s, up at the first pass, down at the third failure.
+    pub fn new(check: Check, target: SocketAddr) -> Self {
+        MonitorSettings {
+            check,
+            target,
+            source: None,
+            interval: Duration::from_secs(5),
+            down_time: None,
+            timeout: Duration::from_secs(2),
+            rise: 1,
+            fall: 3,
+            weight: Weight::ONE,
+            reverse: false,
+            measures: true,
+        }
+    }
 }
 
 /// A service of this site, and the monitors bound to it.
@@ -57,6 +95,8 @@ pub struct ServiceSettings {
     pub name: ServiceName,
     /// Its monitors. Without one it is up.
     pub monitors: Vec<MonitorSettings>,
+    /// The weight of passing monitors that makes it up; all of them must pass if `None`.
+    pub threshold: Option<u32>,
 }
 
 /// What the machine wants done, or wants known.
@@ -73,7 +113,7 @@ pub enum Output {
         /// Why, in words for an operator.
         reason: String,
     },
-    /// A check passed, and measured.
+    /// A check passed, and measured; of monitors that measure.
     Measured {
         /// The service.
         service: usize,
@@ -81,7 +121,7 @@ pub enum Output {
         monitor: usize,
         /// What it measured.
         response_time: Rtt,
-        /// The mean over the service's monitors that have measured.
+        /// The mean over the service's monitors that measure and have measured.
         mean: Rtt,
     },
 }
@@ -95,7 +135,7 @@ pub struct MonitorStats {
     pub passed: u64,
     /// Checks that failed.
     pub failed: u64,
-    /// Checks this process may not do.
+    /// Checks this process may not or could not do.
     pub not_permitted: u64,
     /// Checks nobody reported in time.
     pub overdue: u64,
@@ -145,9 +185,10 @@ impl Monitors {
     pub fn set_bindings(&mut self, now: Timestamp, settings: Vec<ServiceSettings>) {
         let old = std::mem::take(&mut self.services);
         let mut old: BTreeMap<ServiceName, Service> = old.into_iter().map(|s| (s.name.clone(), s)).collect();
+        let crowd = settings.iter().map(|s| s.monitors.len()).sum::<usize>() > CROWD;
         for wanted in settings {
             let known = old.remove(&wanted.name);
-            self.services.push(Service::bind(now, wanted, known, &mut self.chance));
+            self.services.push(Service::bind(now, wanted, known, &mut self.chance, crowd));
         }
         self.index();
         self.budget.set_rate(now, self.rate());
@@ -216,7 +257,8 @@ impl Monitors {
     fn rate(&self) -> u32 {
         let monitors = self.services.iter().flat_map(|s| &s.monitors);
         let per_million_seconds: u128 = monitors
-            .map(|m| 1_000_000_000_000 / m.settings.interval.as_micros().clamp(1_000, u128::from(u64::MAX)))
+            .map(|m| m.settings.down_time.map_or(m.settings.interval, |d| d.min(m.settings.interval)))
+            .map(|shortest| 1_000_000_000_000 / shortest.as_micros().clamp(1_000, u128::from(u64::MAX)))
             .sum();
         u32::try_from(2 * per_million_seconds / 1_000_000).unwrap_or(u32::MAX).max(CHECKS_PER_SECOND)
     }

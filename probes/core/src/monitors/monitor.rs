@@ -1,9 +1,11 @@
 //! One monitor of one service.
 
 use super::MonitorSettings;
+use super::history::{History, Seen};
 use crate::chance::Chance;
 use crate::wire::{Check, CheckOutcome, ProbeId};
 use gslb_types::{Rtt, Timestamp};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long after its timeout a check may be reported; then nobody will (faults I-57).
@@ -30,7 +32,7 @@ pub(super) enum Health {
     /// It passes; so many failures came since the last pass.
     Passing { failures: u32 },
     /// It fails, for this reason; so many passes came since the last failure.
-    Failing { passes: u32, why: String },
+    Failing { passes: u32, why: Arc<str> },
 }
 
 /// What a monitor does at the moment.
@@ -47,10 +49,16 @@ pub(super) enum Phase {
 pub struct MonitorView {
     /// Whether it passes; `None` until the first result.
     pub passing: Option<bool>,
+    /// Since when that is so.
+    pub since: Timestamp,
+    /// How many of the last results in a row say the same as the last one.
+    pub in_a_row: u32,
     /// What the last check saw, in words for an operator.
     pub last: String,
     /// Response time of the last passed check.
     pub response_time: Option<Rtt>,
+    /// What the last checks saw.
+    pub history: History,
 }
 
 pub(super) struct Monitor {
@@ -60,59 +68,97 @@ pub(super) struct Monitor {
     /// Start of the last check.
     pub(super) started: Option<Timestamp>,
     pub(super) response_time: Option<Rtt>,
+    /// The beat its checks keep: one turn of it. A check that starts late does not shift it, so that a volley after a start
+    /// or a sleep does not become the rhythm of all that were in it.
+    turn: Timestamp,
     /// Whether this process may do it, as far as is known.
     is_permitted: bool,
     /// Checks in a row that nobody reported.
     unreported: u32,
-    last: String,
+    since: Timestamp,
+    in_a_row: u32,
+    history: History,
 }
 
 impl Monitor {
-    /// A monitor whose first check is due at once.
-    pub(super) fn new(now: Timestamp, settings: MonitorSettings) -> Self {
+    /// A monitor whose first check is due at once. Those after it keep the beat that `turn` lies on.
+    pub(super) fn new(now: Timestamp, settings: MonitorSettings, turn: Timestamp) -> Self {
         Monitor {
             settings,
             health: Health::Unknown,
             phase: Phase::Due(now),
             started: None,
             response_time: None,
+            turn,
             is_permitted: true,
             unreported: 0,
-            last: "not checked yet".to_owned(),
+            since: now,
+            in_a_row: 0,
+            history: History::default(),
         }
     }
 
-    /// Whether other settings mean the same check of the same target.
+    /// Whether other settings mean the same check of the same target, with the same meaning of its outcome.
     pub(super) fn does(&self, settings: &MonitorSettings) -> bool {
-        (&self.settings.check, self.settings.target) == (&settings.check, settings.target)
+        let what = |s: &MonitorSettings| (s.target, s.source, s.reverse);
+        what(&self.settings) == what(settings) && self.settings.check == settings.check
     }
 
-    /// Goes on with settings of which only the pace and the counts may be others. A check in flight is not awaited if they
+    /// Goes on with settings of which only pace, counts and weight may be others. A check in flight is not awaited if they
     /// are: its timeout is the old one.
     pub(super) fn adopt(&mut self, now: Timestamp, settings: MonitorSettings, chance: &mut Chance) {
         if settings != self.settings {
-            let next = self.started.map(|started| chance.next_turn(now, started, settings.interval));
-            self.phase = Phase::Due(next.unwrap_or(now));
             self.settings = settings;
+            self.phase = Phase::Due(match self.started {
+                Some(started) => {
+                    self.turn = started;
+                    self.next_turn(now, chance)
+                }
+                None => now,
+            });
+        }
+    }
+
+    /// The turn after this one, which begins no sooner than half a period after the last check did.
+    pub(super) fn next_turn(&mut self, now: Timestamp, chance: &mut Chance) -> Timestamp {
+        let wait = self.wait();
+        let soonest = self.started.map_or(now, |started| now.max(started + wait / 2));
+        self.turn = chance.next_turn(soonest, self.turn.min(soonest), wait);
+        self.turn
+    }
+
+    /// From one check to the next: longer or shorter for a service that is down, until it shows signs of life.
+    fn wait(&self) -> Duration {
+        match (&self.health, self.settings.down_time) {
+            (Health::Failing { passes: 0, .. }, Some(down_time)) => down_time,
+            (Health::Unknown | Health::Passing { .. } | Health::Failing { .. }, _) => self.settings.interval,
         }
     }
 
     /// Learns from the outcome of a check, or from there being none.
-    pub(super) fn learn(&mut self, outcome: Option<CheckOutcome>) {
-        let Some(outcome) = outcome else { return self.miss() };
-        self.unreported = 0;
-        self.is_permitted = outcome != CheckOutcome::NotPermitted;
-        match outcome {
-            CheckOutcome::Passed(rtt) => {
-                self.last = format!("passed in {rtt}");
-                self.response_time = Some(rtt);
+    pub(super) fn learn(&mut self, now: Timestamp, outcome: Option<CheckOutcome>) {
+        let before = self.passing();
+        self.is_permitted = match outcome {
+            Some(CheckOutcome::NotPermitted | CheckOutcome::Unable(_)) => false,
+            Some(_) => true,
+            None => self.is_permitted,
+        };
+        let seen = Seen::of(outcome, self.settings.reverse);
+        self.unreported = if seen == Seen::Unreported { self.unreported.saturating_add(1) } else { 0 };
+        match &seen {
+            Seen::Passed { response_time, .. } => {
+                self.response_time = response_time.or(self.response_time);
                 self.pass();
             }
-            CheckOutcome::Failed(why) => {
-                self.last = format!("failed: {why}");
-                self.fail(why);
-            }
-            CheckOutcome::NotPermitted => self.last = "not permitted to this process".to_owned(),
+            Seen::Failed(why) => self.fail(why.clone()),
+            Seen::Unreported if self.unreported >= self.settings.fall => self.health = Health::Unknown,
+            Seen::Unreported | Seen::NotDone(_) => {}
+        }
+        let is_alike = self.history.last().is_some_and(|last| last.passes() == seen.passes());
+        self.in_a_row = if is_alike { self.in_a_row.saturating_add(1) } else { 1 };
+        self.history.add(now, seen);
+        if self.passing() != before {
+            self.since = now;
         }
     }
 
@@ -125,7 +171,7 @@ impl Monitor {
         }
     }
 
-    fn fail(&mut self, why: String) {
+    fn fail(&mut self, why: Arc<str>) {
         match &mut self.health {
             Health::Passing { failures } if *failures + 1 < self.settings.fall => *failures += 1,
             Health::Unknown | Health::Passing { .. } | Health::Failing { .. } => {
@@ -134,49 +180,48 @@ impl Monitor {
         }
     }
 
-    fn miss(&mut self) {
-        self.last = "no report from the checker".to_owned();
-        self.unreported = self.unreported.saturating_add(1);
-        if self.unreported >= self.settings.fall {
-            self.health = Health::Unknown;
-        }
-    }
-
     /// Whether it has a say: not while it may not run and never could.
     pub(super) fn counts(&self) -> bool {
         self.is_permitted || self.health != Health::Unknown
     }
 
-    /// What it does, and what it saw last.
+    /// What it does, and what it saw.
     pub(super) fn describe(&self, saw: &str) -> String {
-        let (kind, target) = (kind(&self.settings.check), self.settings.target);
+        let (kind, target) = (self.settings.check.kind(), self.settings.target);
         match self.settings.check {
             Check::Ping => format!("{kind} {}: {saw}", target.ip()),
-            Check::Tcp | Check::Http { .. } => format!("{kind} {target}: {saw}"),
+            _ => format!("{kind} {target}: {saw}"),
         }
     }
 
-    pub(super) fn last(&self) -> &str {
-        &self.last
+    /// Why it fails; empty while it does not.
+    pub(super) fn why(&self) -> &str {
+        match &self.health {
+            Health::Failing { why, .. } => why,
+            Health::Unknown | Health::Passing { .. } => "",
+        }
+    }
+
+    pub(super) fn last(&self) -> String {
+        self.history.last().map_or_else(|| "not checked yet".to_owned(), Seen::to_string)
+    }
+
+    fn passing(&self) -> Option<bool> {
+        match self.health {
+            Health::Unknown => None,
+            Health::Passing { .. } => Some(true),
+            Health::Failing { .. } => Some(false),
+        }
     }
 
     pub(super) fn view(&self) -> MonitorView {
         MonitorView {
-            passing: match self.health {
-                Health::Unknown => None,
-                Health::Passing { .. } => Some(true),
-                Health::Failing { .. } => Some(false),
-            },
-            last: self.last.clone(),
+            passing: self.passing(),
+            since: self.since,
+            in_a_row: self.in_a_row,
+            last: self.last(),
             response_time: self.response_time,
+            history: self.history.clone(),
         }
-    }
-}
-
-fn kind(check: &Check) -> &'static str {
-    match check {
-        Check::Ping => "ping",
-        Check::Tcp => "tcp",
-        Check::Http { .. } => "http",
     }
 }

@@ -4,6 +4,7 @@ use super::ServiceSettings;
 use super::monitor::{Health, Monitor, MonitorView};
 use crate::chance::Chance;
 use gslb_types::{Rtt, ServiceName, ServiceState, Timestamp};
+use std::time::Duration;
 
 /// One service, as the admin API shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Service {
     pub(super) index: usize,
     pub(super) name: ServiceName,
     pub(super) monitors: Vec<Monitor>,
+    /// The weight that makes it up; all of it if `None`.
+    threshold: Option<u32>,
     pub(super) state: ServiceState,
     pub(super) reason: String,
     since: Timestamp,
@@ -31,11 +34,13 @@ pub(super) struct Service {
 
 impl Service {
     /// A service with the monitors that the settings name, taken over from the one known before as far as they do the same.
+    /// The beats of new ones are shifted against each other if there is a `crowd`.
     pub(super) fn bind(
         now: Timestamp,
         settings: ServiceSettings,
         known: Option<Service>,
         chance: &mut Chance,
+        crowd: bool,
     ) -> Self {
         let since = known.as_ref().map_or(now, |k| k.since);
         let state = known.as_ref().map_or(ServiceState::Learning, |k| k.state);
@@ -48,11 +53,14 @@ impl Service {
                     monitor.adopt(now, wanted, chance);
                     monitor
                 }
-                None => Monitor::new(now, wanted),
+                None => {
+                    let shift = if crowd { chance.within(wanted.interval) } else { Duration::ZERO };
+                    Monitor::new(now, wanted, now + shift)
+                }
             });
         }
-        let (index, name) = (settings.service, settings.name);
-        Service { index, name, monitors, state, reason: String::new(), since }
+        let (index, name, threshold) = (settings.service, settings.name, settings.threshold);
+        Service { index, name, monitors, threshold, state, reason: String::new(), since }
     }
 
     /// Judges anew from the monitors: whether the state is another one.
@@ -69,27 +77,45 @@ impl Service {
 
     fn verdict(&self) -> (ServiceState, String) {
         let counting = || self.monitors.iter().filter(|m| m.counts());
-        let failing = counting().find_map(|m| match &m.health {
-            Health::Failing { why, .. } => Some(m.describe(why)),
-            Health::Unknown | Health::Passing { .. } => None,
-        });
-        if let Some(reason) = failing {
-            return (ServiceState::Down, reason);
-        }
-        if let Some(unknown) = counting().find(|m| m.health == Health::Unknown) {
-            return (ServiceState::Learning, unknown.describe(unknown.last()));
-        }
-        let reason = match (counting().next(), self.monitors.first()) {
-            (Some(_), _) => "all monitors pass".to_owned(),
-            (None, Some(monitor)) => format!("no monitor can run: {}", monitor.describe(monitor.last())),
-            (None, None) => "no monitors".to_owned(),
+        let first = |is: fn(&Health) -> bool| counting().find(|m| is(&m.health));
+        let weight = |is: fn(&Health) -> bool| {
+            counting().filter(|m| is(&m.health)).map(|m| u32::from(m.settings.weight.get())).sum::<u32>()
         };
-        (ServiceState::Up, reason)
+        let (passing, failing) = (weight(is_passing), weight(is_failing));
+        let all = weight(|_| true);
+        let needed = self.threshold.map_or(all, |threshold| threshold.min(all));
+        let failed = first(is_failing).map(|m| m.describe(m.why()));
+        let of = |some: u32| format!("monitors of weight {some} pass, {needed} is needed");
+        match (failed, self.threshold) {
+            // What is unknown may still pass.
+            (Some(why), None) if all - failing < needed => (ServiceState::Down, why),
+            (Some(why), Some(_)) if all - failing < needed => {
+                (ServiceState::Down, format!("{}; {why}", of(passing)))
+            }
+            (failed, _) if passing < needed => {
+                let unknown = first(is_unknown).map(|m| m.describe(&m.last()));
+                (ServiceState::Learning, unknown.or(failed).unwrap_or_default())
+            }
+            (Some(why), _) => (ServiceState::Up, format!("{}; {why}", of(passing))),
+            (None, _) => (ServiceState::Up, self.none_fails()),
+        }
     }
 
-    /// The arithmetic mean over the monitors that have measured (behaviour 5, [S-LRTM]), whole microseconds.
+    /// The reason of a service of which no monitor fails.
+    fn none_fails(&self) -> String {
+        let mut counting = self.monitors.iter().filter(|m| m.counts());
+        match (counting.next(), self.monitors.first()) {
+            (Some(_), _) if counting.any(|m| is_unknown(&m.health)) => "enough monitors pass".to_owned(),
+            (Some(_), _) => "all monitors pass".to_owned(),
+            (None, Some(monitor)) => format!("no monitor can run: {}", monitor.describe(&monitor.last())),
+            (None, None) => "no monitors".to_owned(),
+        }
+    }
+
+    /// The arithmetic mean over the monitors that measure and have measured (behaviour 5, [S-LRTM]), whole microseconds.
     pub(super) fn response_time(&self) -> Option<Rtt> {
-        let measured = || self.monitors.iter().filter_map(|m| m.response_time);
+        let measured =
+            || self.monitors.iter().filter(|m| m.settings.measures).filter_map(|m| m.response_time);
         let sum: u64 = measured().map(|rtt| u64::from(rtt.as_micros())).sum();
         let mean = sum.checked_div(measured().count() as u64)?;
         Some(Rtt::from_micros(u32::try_from(mean).unwrap_or(u32::MAX)))
@@ -104,4 +130,16 @@ impl Service {
             monitors: self.monitors.iter().map(Monitor::view).collect(),
         }
     }
+}
+
+fn is_unknown(health: &Health) -> bool {
+    matches!(health, Health::Unknown)
+}
+
+fn is_passing(health: &Health) -> bool {
+    matches!(health, Health::Passing { .. })
+}
+
+fn is_failing(health: &Health) -> bool {
+    matches!(health, Health::Failing { .. })
 }

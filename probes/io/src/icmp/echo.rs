@@ -7,11 +7,13 @@ use super::packet::{
 };
 use crate::receive::{icmp_error, packet};
 use crate::stamp::rtt;
-use socket2::{SockAddr, SockRef};
+use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::io::Interest;
@@ -59,9 +61,10 @@ impl Echo {
         if self.is_raw { IcmpSocket::Raw } else { IcmpSocket::Datagram }
     }
 
-    /// Sends an echo request and waits, for ever, for the reply or an error. Dropped, it is forgotten.
-    pub(super) async fn ping(&self, target: IpAddr) -> Pinged {
-        let Some((registered, answer)) = self.register(target) else {
+    /// Sends an echo request, from this address if one is given, and waits, for ever, for the reply or an error. Dropped, it
+    /// is forgotten.
+    pub(super) async fn ping(&self, target: IpAddr, source: Option<IpAddr>) -> Pinged {
+        let Some((registered, answer)) = self.register(target, source) else {
             return Pinged::NotSent(io::ErrorKind::ResourceBusy.into());
         };
         if let Err(e) = self.send(&registered).await {
@@ -81,7 +84,11 @@ impl Echo {
     }
 
     /// Enters a ping under a random sequence number that is free, with a random identifier and token.
-    fn register(&self, target: IpAddr) -> Option<(Registered<'_>, oneshot::Receiver<Pinged>)> {
+    fn register(
+        &self,
+        target: IpAddr,
+        source: Option<IpAddr>,
+    ) -> Option<(Registered<'_>, oneshot::Receiver<Pinged>)> {
         let (tell, answer) = oneshot::channel();
         let (ident, token) = (rand::random(), rand::random());
         let mut waiting = self.waiting();
@@ -90,7 +97,7 @@ impl Echo {
             if let Entry::Vacant(vacant) = waiting.entry(key) {
                 vacant.insert(Waiting { ident, token, sent: Instant::now(), tell });
                 let request = echo_request(self.is_v4, ident, key.1, &token);
-                return Some((Registered { echo: self, key, token, request }, answer));
+                return Some((Registered { echo: self, key, token, source, request }, answer));
             }
         }
         None
@@ -108,11 +115,11 @@ impl Echo {
 
     /// Stamps and sends.
     fn send_now(&self, registered: &Registered<'_>) -> io::Result<()> {
-        let to = SockAddr::from(SocketAddr::new(registered.key.0, 0));
+        let to = SocketAddr::new(registered.key.0, 0);
         if let Some(waiting) = self.waiting().get_mut(&registered.key) {
             waiting.sent = Instant::now();
         }
-        SockRef::from(&self.socket).send_to(&registered.request, &to).map(drop)
+        send_from(&self.socket, &registered.request, to, registered.source)
     }
 
     /// Reads one packet or error. `WouldBlock` if there is neither.
@@ -186,11 +193,33 @@ impl Echo {
     }
 }
 
+/// Sends a packet, from this address if one is given. The socket itself is bound to none, so that it hears the replies to all.
+fn send_from(socket: &UdpSocket, packet: &[u8], to: SocketAddr, source: Option<IpAddr>) -> io::Result<()> {
+    let parts = [IoSlice::new(packet)];
+    let to = SockaddrStorage::from(to);
+    let send =
+        |control: &[_]| sendmsg(socket.as_raw_fd(), &parts, control, MsgFlags::MSG_DONTWAIT, Some(&to));
+    match source {
+        None => send(&[]),
+        Some(IpAddr::V4(source)) => {
+            let ipi_spec_dst = in_addr { s_addr: u32::from_ne_bytes(source.octets()) };
+            let info = in_pktinfo { ipi_ifindex: 0, ipi_spec_dst, ipi_addr: in_addr { s_addr: 0 } };
+            send(&[ControlMessage::Ipv4PacketInfo(&info)])
+        }
+        Some(IpAddr::V6(source)) => {
+            let info = in6_pktinfo { ipi6_addr: in6_addr { s6_addr: source.octets() }, ipi6_ifindex: 0 };
+            send(&[ControlMessage::Ipv6PacketInfo(&info)])
+        }
+    }?;
+    Ok(())
+}
+
 /// A ping in the table, for as long as this lives.
 struct Registered<'e> {
     echo: &'e Echo,
     key: Key,
     token: Token,
+    source: Option<IpAddr>,
     request: [u8; 24],
 }
 

@@ -45,6 +45,7 @@ pub(crate) enum Pinged {
 pub(crate) struct Icmp {
     v4: Result<Arc<Echo>, IcmpSocket>,
     v6: Result<Arc<Echo>, IcmpSocket>,
+    settings: Settings,
 }
 
 impl Icmp {
@@ -53,6 +54,7 @@ impl Icmp {
         let icmp = Icmp {
             v4: open::open(true, settings.source_v4.map(IpAddr::V4)).and_then(Echo::start),
             v6: open::open(false, settings.source_v6.map(IpAddr::V6)).and_then(Echo::start),
+            settings: *settings,
         };
         let IcmpSockets { v4, v6 } = icmp.sockets();
         tracing::info!(%v4, %v6, "ICMP sockets");
@@ -79,11 +81,12 @@ impl Icmp {
         [&self.v4, &self.v6].into_iter().filter_map(|family| family.as_ref().ok().cloned())
     }
 
-    /// Sends an echo request and waits, for ever, for the reply or an error.
-    pub(crate) async fn ping(&self, target: IpAddr) -> Pinged {
+    /// Sends an echo request, from this address or the configured one, and waits, for ever, for the reply or an error.
+    pub(crate) async fn ping(&self, target: IpAddr, source: Option<IpAddr>) -> Pinged {
+        let source = source.or(self.settings.source(target));
         let family = if target.is_ipv4() { &self.v4 } else { &self.v6 };
         match family {
-            Ok(echo) => echo.ping(target).await,
+            Ok(echo) => echo.ping(target, source).await,
             Err(IcmpSocket::NotPermitted) => Pinged::NotPermitted,
             Err(_) => Pinged::NotSent(io::ErrorKind::Unsupported.into()),
         }

@@ -82,8 +82,8 @@ pub(super) fn open_as(is_v4: bool, is_raw: bool, source: Option<IpAddr>) -> io::
         // Without CAP_NET_ADMIN net.core.rmem_max bounds it.
         let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
     }
-    // A datagram socket gets its identifier by being bound.
-    if source.is_some() || !is_raw {
+    // A datagram socket gets its identifier by being bound. A raw one is bound to nothing: each packet has its source.
+    if !is_raw {
         let any = if is_v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         socket.bind(&SockAddr::from(SocketAddr::new(source.unwrap_or(any), 0)))?;
     }

@@ -1,0 +1,113 @@
+//! A TCP connection that knows when its bytes left and came.
+
+use crate::receive::{ask_for_stamps, packet};
+use crate::stamp::rtt;
+use gslb_types::Rtt;
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+/// When bytes left and came. Shared with whoever wraps the connection, and out of its sight.
+#[derive(Clone, Default)]
+pub(super) struct Times(Arc<Mutex<Stamps>>);
+
+#[derive(Default)]
+struct Stamps {
+    sent: Option<Instant>,
+    came: Option<Instant>,
+}
+
+impl Times {
+    /// The next bytes that leave begin the span.
+    pub(super) fn begin(&self) {
+        self.with(|stamps| stamps.sent = None);
+    }
+
+    /// It began then, whatever is sent.
+    pub(super) fn began(&self, at: Instant) {
+        self.with(|stamps| stamps.sent = Some(at));
+    }
+
+    /// When it began.
+    pub(super) fn sent(&self) -> Option<Instant> {
+        self.with(|stamps| stamps.sent)
+    }
+
+    /// When the last bytes came that were read, by the kernel's stamp.
+    pub(super) fn came(&self) -> Instant {
+        self.with(|stamps| stamps.came).unwrap_or_else(Instant::now)
+    }
+
+    /// From the beginning to the last bytes that came.
+    pub(super) fn span(&self) -> Rtt {
+        self.span_to(self.came())
+    }
+
+    /// From the beginning to then.
+    pub(super) fn span_to(&self, came: Instant) -> Rtt {
+        rtt(self.sent().unwrap_or(came), came)
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Stamps) -> T) -> T {
+        // A stamp is written whole or not at all.
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The connection.
+pub(super) struct Stamped {
+    stream: TcpStream,
+    times: Times,
+}
+
+impl Stamped {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        ask_for_stamps(&stream);
+        // Not to hold back what fits one segment.
+        let _ = stream.set_nodelay(true);
+        Stamped { stream, times: Times::default() }
+    }
+
+    pub(super) fn times(&self) -> Times {
+        self.times.clone()
+    }
+}
+
+impl AsyncRead for Stamped {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.stream.poll_read_ready(cx))?;
+            let unfilled = buf.initialize_unfilled();
+            match self.stream.try_io(Interest::READABLE, || packet(&self.stream, unfilled)) {
+                Ok(read) => {
+                    if read.len > 0 {
+                        self.times.with(|stamps| stamps.came = Some(read.came));
+                    }
+                    buf.advance(read.len);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(e) => return Poll::Ready(Err(e)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Stamped {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.times.with(|stamps| stamps.sent.get_or_insert_with(Instant::now).to_owned());
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
