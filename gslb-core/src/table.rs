@@ -8,6 +8,7 @@ use dashmap::DashMap;
 use foldhash::fast::FixedState;
 use gslb_types::{Ldns, SiteIndex, Timestamp};
 use smallvec::SmallVec;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// All that is known of one LDNS.
 #[derive(Clone, Default)]
@@ -51,13 +52,35 @@ const SHARDS: usize = 256;
 pub struct RttTable {
     rows: DashMap<Ldns, Row, FixedState>,
     sites: usize,
+    /// What was written since somebody looked, if anybody watches.
+    written: OnceLock<Mutex<Vec<Ldns>>>,
 }
 
 impl RttTable {
     /// An empty table for that many sites. The seed is random in production (threat T12) and fixed in the simulator.
     pub fn new(sites: usize, seed: u64) -> Self {
         let hasher = FixedState::with_seed(seed);
-        RttTable { rows: DashMap::with_hasher_and_shard_amount(hasher, SHARDS), sites }
+        let rows = DashMap::with_hasher_and_shard_amount(hasher, SHARDS);
+        RttTable { rows, sites, written: OnceLock::new() }
+    }
+
+    /// Notes which rows are written from here on, for [`RttTable::take_written`]: for a simulator that looks at every change. Whoever
+    /// watches must take, as what was noted is kept until then.
+    pub fn watch(&self) {
+        self.written.get_or_init(Mutex::default);
+    }
+
+    /// The LDNS whose rows were made, written or taken away since the last call, each as often as it was; none if nobody watches.
+    pub fn take_written(&self) -> Vec<Ldns> {
+        let written =
+            self.written.get().map(|written| written.lock().unwrap_or_else(PoisonError::into_inner));
+        written.map(|mut written| std::mem::take(&mut *written)).unwrap_or_default()
+    }
+
+    fn note(&self, ldns: Ldns) {
+        if let Some(written) = self.written.get() {
+            written.lock().unwrap_or_else(PoisonError::into_inner).push(ldns);
+        }
     }
 
     /// A copy of the row of an LDNS.
@@ -78,12 +101,14 @@ impl RttTable {
     /// Makes the row of an LDNS that is new to this node at `now`, and asked somebody in the group at `seen`, before that
     /// perhaps. A row that is there stays.
     pub fn admitted(&self, ldns: Ldns, now: Timestamp, seen: Timestamp) {
+        self.note(ldns);
         let mut row = self.rows.entry(ldns).or_insert_with(|| Row::new(self.sites, now));
         row.last_seen = seconds(seen);
     }
 
     /// Notes that an LDNS asked at `seen`, making its row if there is none. Returns whether the row is new.
     pub fn sighted(&self, ldns: Ldns, seen: Timestamp) -> bool {
+        self.note(ldns);
         let mut new = false;
         let sites = self.sites;
         let mut row = self.rows.entry(ldns).or_insert_with(|| {
@@ -101,6 +126,7 @@ impl RttTable {
 
     /// Writes a cell. Does nothing if the LDNS has no row or the site no column.
     pub fn write(&self, ldns: Ldns, site: SiteIndex, cell: Cell) {
+        self.note(ldns);
         if let Some(mut row) = self.rows.get_mut(&ldns)
             && let Some(place) = row.cells.get_mut(site.get())
         {
@@ -110,6 +136,7 @@ impl RttTable {
 
     /// Takes a row away.
     pub fn remove(&self, ldns: Ldns) {
+        self.note(ldns);
         self.rows.remove(&ldns);
     }
 
@@ -172,6 +199,20 @@ mod tests {
         assert_eq!(first, [ldns(0), ldns(1), ldns(2), ldns(3)]);
         let rest: Vec<Ldns> = t.page(first.last().copied(), 100).into_iter().map(|(l, _)| l).collect();
         assert_eq!(rest, (4..10).map(ldns).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn whoever_watches_is_told_of_every_write_once() {
+        let t = RttTable::new(2, 1);
+        t.sighted(ldns(1), at(1));
+        assert_eq!(t.take_written(), [], "nobody watched");
+        t.watch();
+        t.admitted(ldns(2), at(2), at(1));
+        t.write(ldns(1), SiteIndex::new(0).unwrap(), Cell::new(known(9), None, at(2)));
+        t.sighted(ldns(2), at(3));
+        t.remove(ldns(1));
+        assert_eq!(t.take_written(), [2, 1, 2, 1].map(ldns));
+        assert_eq!(t.take_written(), []);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use gslb_core::{
     PeerStatus, ProberStats, Published, Shared, Strangers, Transition,
 };
 use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -218,15 +218,16 @@ fn up(peer: PeerStatus) -> PeerStatus {
         links: vec![
             link("fra/1", PeerState::Up, Duration::from_millis(200)),
             link("sin/1", PeerState::Suspect, Duration::from_secs(6)),
-        ],
+        ]
+        .into(),
         links_at: Some(at(998)),
         relayed_rows_in: 7,
         downs_by_reason: BTreeMap::from([("closed", 1)]),
-        transitions: [
+        transitions: VecDeque::from([
             transition(1, at(20), (PeerState::Connecting, PeerState::Up), "up", "session established"),
             transition(3, at(480), (PeerState::Up, PeerState::Down), "closed", "connection closed: reset"),
             transition(4, at(500), (PeerState::Down, PeerState::Up), "up", "session established"),
-        ]
+        ])
         .into(),
         ..peer
     }
@@ -260,14 +261,14 @@ fn down(peer: PeerStatus) -> PeerStatus {
         version: Some("0.1.0".to_owned()),
         certificate_expires: Some(UNIX_TIME + 90 * DAY),
         relay: Some("ams/1".parse().unwrap()),
-        links: vec![link("fra/1", PeerState::Suspect, Duration::from_secs(5))],
+        links: vec![link("fra/1", PeerState::Suspect, Duration::from_secs(5))].into(),
         links_at: Some(at(960)),
         downs_by_reason: BTreeMap::from([("silent", 1)]),
-        transitions: [
+        transitions: VecDeque::from([
             transition(2, at(21), (PeerState::Connecting, PeerState::Up), "up", "session established"),
             transition(5, at(965), (PeerState::Up, PeerState::Suspect), "suspect", "not heard for 5s"),
             transition(6, at(970), (PeerState::Suspect, PeerState::Down), "silent", "not heard for 10s"),
-        ]
+        ])
         .into(),
         ..peer
     }

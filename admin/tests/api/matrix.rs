@@ -20,7 +20,7 @@ fn well(peers: &mut [PeerStatus]) {
         peer.relay = None;
         peer.transitions.clear();
         peer.links_at = Some(at(998));
-        peer.links = vec![link("fra/1", Up, secs(1)), link(other, Up, secs(1))];
+        peer.links = vec![link("fra/1", Up, secs(1)), link(other, Up, secs(1))].into();
     }
 }
 
@@ -135,7 +135,7 @@ async fn a_node_that_nobody_hears_is_one_fault_and_not_many() {
     let never = found(|ams, sin| {
         here(sin, Connecting, 0);
         sin.last_word = None;
-        (sin.links, sin.links_at) = (Vec::new(), None);
+        (sin.links, sin.links_at) = (Vec::new().into(), None);
         says(ams, "sin/1", Connecting, 40);
     });
     assert_eq!(never.await, (vec![], json!(["sin/1"])));
@@ -158,7 +158,7 @@ async fn what_was_said_long_ago_or_in_an_ended_session_does_not_count() {
 #[tokio::test]
 async fn what_a_node_has_not_said_is_not_known() {
     let matrix = matrix(|ams, sin| {
-        (ams.links, ams.links_at) = (Vec::new(), None);
+        (ams.links, ams.links_at) = (Vec::new().into(), None);
         sin.links.truncate(1);
     })
     .await;

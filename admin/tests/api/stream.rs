@@ -91,7 +91,7 @@ impl Fixture {
     /// So often before anybody looks.
     fn happens_often(&self, times: u64, peer: usize, to: PeerState, reason: &str) {
         self.change(|peers| {
-            let numbers = peers.iter().flat_map(|peer| &peer.transitions).map(|t| t.number);
+            let numbers = peers.iter().flat_map(|peer| peer.transitions.iter()).map(|t| t.number);
             let last = numbers.max().unwrap();
             let status = &mut peers[peer];
             for number in last + 1..=last + times {

@@ -79,5 +79,5 @@ pub mod proto;
 pub use mep::Mep;
 pub use output::{DownReason, Output};
 pub use settings::{OLDEST_MAJOR, PeerSettings, Settings, VERSION};
-pub use status::{LinkStatus, MOST_TRANSITIONS, PeerState, PeerStatus, Strangers, Transition};
+pub use status::{Lent, LinkStatus, MOST_TRANSITIONS, PeerState, PeerStatus, Strangers, Transition};
 pub use values::{KnownLdns, KnownSession, RttRow, ServiceMetric, SessionKey, Sighting, Values};

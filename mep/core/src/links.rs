@@ -59,7 +59,7 @@ impl Mep {
             }
         }
         let status = &mut self.peers[place].status;
-        status.links = links;
+        status.links = links.into();
         status.links_at = Some(now);
         let peer = &self.peers[place];
         self.asking.lost(place, |site| peer.has_lost(site));

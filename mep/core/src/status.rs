@@ -4,6 +4,8 @@ use crate::carrier::Over;
 use gslb_types::{NodeId, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where a peer stands.
@@ -109,7 +111,7 @@ pub struct PeerStatus {
     /// What its session runs over.
     pub over: Option<Over>,
     /// What it last said of its own links: its row of the matrix of who hears whom.
-    pub links: Vec<LinkStatus>,
+    pub links: Lent<Vec<LinkStatus>>,
     /// When it said so.
     pub links_at: Option<Timestamp>,
     /// Who relays its site while no node of that site is heard directly.
@@ -119,7 +121,7 @@ pub struct PeerStatus {
     /// Rows of other sites relayed by it.
     pub relayed_rows_in: u64,
     /// Its last changes of state, oldest first.
-    pub transitions: VecDeque<Transition>,
+    pub transitions: Lent<VecDeque<Transition>>,
     /// Transitions to down since this node started, by the kind of their reason.
     pub downs_by_reason: BTreeMap<&'static str, u64>,
     /// All transitions since this node started, by the state they led to and the kind of their reason.
@@ -137,6 +139,31 @@ pub struct PeerStatus {
     pub implausible_rows: u64,
     /// Whether most of what it told in this session is implausible: an operator should look at it (threat T8).
     pub implausible: bool,
+}
+
+/// A list of which a copy costs nothing until either is changed: a status is copied many times a second, and in a large group
+/// these lists would be nearly all of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Lent<T>(Arc<T>);
+
+impl<T> From<T> for Lent<T> {
+    fn from(list: T) -> Self {
+        Lent(Arc::new(list))
+    }
+}
+
+impl<T> Deref for Lent<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Clone> DerefMut for Lent<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        Arc::make_mut(&mut self.0)
+    }
 }
 
 /// A link of a peer, as the peer sees it.
@@ -206,12 +233,12 @@ impl PeerStatus {
             violations: 0,
             unknown: 0,
             over: None,
-            links: Vec::new(),
+            links: Lent::default(),
             links_at: None,
             relay: None,
             relayed_rows_out: 0,
             relayed_rows_in: 0,
-            transitions: VecDeque::new(),
+            transitions: Lent::default(),
             downs_by_reason: BTreeMap::new(),
             turns: BTreeMap::new(),
             contested: None,

@@ -17,7 +17,7 @@ fn trio() -> Net {
 /// How one node says that its link to another stands, as a third knows it.
 fn link(net: &Net, at: usize, of: usize, to: usize) -> LinkStatus {
     let to = net.hosts[to].id.clone();
-    net.status(at, of).links.into_iter().find(|link| link.peer == to).unwrap()
+    net.status(at, of).links.iter().find(|link| link.peer == to).unwrap().clone()
 }
 
 #[test]
@@ -103,11 +103,11 @@ fn of_a_peers_links_those_to_nodes_of_the_group_are_kept_and_each_once() {
     let (up, down) = (proto::LinkState::Up, proto::LinkState::Down);
     let links = ["par/1", "ber/1", "ber/1", "fra/1", "xyz/1"].map(|name| told(name, up));
     scene.say(Body::Links(proto::Links { links: links.to_vec() }));
-    let kept: Vec<_> = scene.status().links.into_iter().map(|link| link.peer).collect();
+    let kept: Vec<_> = scene.status().links.iter().map(|link| link.peer.clone()).collect();
     assert_eq!(kept, [node("par/1"), node("ber/1")]);
     scene.say(Body::Links(proto::Links { links: vec![told("ber/1", down)] }));
     let link = LinkStatus { peer: node("ber/1"), state: PeerState::Down, word_age: Some(ms(5)) };
-    assert_eq!((scene.status().links, scene.status().violations), (vec![link], 0));
+    assert_eq!((scene.status().links, scene.status().violations), (vec![link].into(), 0));
 }
 
 #[test]

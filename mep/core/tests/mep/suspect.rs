@@ -40,7 +40,7 @@ fn a_peer_whose_words_come_in_time_is_never_suspect() {
     let mut net = pair();
     net.run(secs(600));
     let is_suspect = |t: &Transition| t.to == PeerState::Suspect;
-    assert!(!net.status(0, 1).transitions.iter().chain(&net.status(1, 0).transitions).any(is_suspect));
+    assert!(!net.status(0, 1).transitions.iter().chain(net.status(1, 0).transitions.iter()).any(is_suspect));
 }
 
 /// Faults I-45: both ends see a loss of one direction long before it ends the session.

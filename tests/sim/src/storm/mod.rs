@@ -185,6 +185,7 @@ impl Storm {
         let active = self.resolvers.clone();
         self.world.drive_with_queries(span, &active);
         self.world.drive(Duration::from_secs(6));
+        self.world.look_at_all();
         if self.world.violation().is_none() {
             self.world.check_agreement(&active);
         }

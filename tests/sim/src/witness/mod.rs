@@ -93,17 +93,6 @@ pub(crate) enum Cause {
     Other,
 }
 
-impl Cause {
-    /// Whether a turn has no business with the table.
-    fn leaves_the_table(&self) -> bool {
-        match self {
-            Cause::Time | Cause::Sighting(_) | Cause::Reply { .. } => false,
-            Cause::Frame { body, .. } => !body.as_deref().is_some_and(told::is_of_the_table),
-            Cause::Other => true,
-        }
-    }
-}
-
 /// The watcher.
 pub struct Witness {
     violation: Option<Violation>,
@@ -258,14 +247,23 @@ impl Witness {
             Cause::Frame { body, .. } => self.told.heard(n, body.as_deref()),
             Cause::Time | Cause::Sighting(_) | Cause::Other => {}
         }
-        if !self.looks_away {
+        if self.looks_away {
+            shared.rtts.take_written();
+        } else {
             let look = Look { now: at, local, n, host, shared, cause };
             let result = self.mirrors[n].compare(look, &mut self.told, &mut self.paces[n]);
             self.check(at, result);
         }
         let published = shared.published.load();
         let is_new = self.links.published(at, n, &published);
-        let result = caps(host, shared, &published, cause, is_new);
+        let rows = match cause {
+            _ if !self.looks_away => self.mirrors[n].len(),
+            // Counting takes the locks of all shards: only when there may be more.
+            Cause::Sighting(_) => shared.rtts.len(),
+            _ if is_new => shared.rtts.len(),
+            _ => 0,
+        };
+        let result = caps(host, rows, &published, is_new);
         self.check(at, result);
         if is_new {
             let result = self.silences[n].published(at, n, host, &published, &self.links);
@@ -327,7 +325,20 @@ impl Witness {
 
     /// What a frame says; nothing if that makes no difference.
     pub(crate) fn read(&self, frame: &Bytes) -> Option<Body> {
-        if self.looks_away { None } else { told::body(frame) }
+        if self.looks_away { None } else { told::news(frame) }
+    }
+
+    /// Looks at the whole table of a host: what was written into it is known, and nothing else has changed.
+    pub(crate) fn look_at_all(&mut self, now: Timestamp, n: HostIndex, host: &Host) {
+        if let Some(shared) = host.shared().filter(|_| !self.looks_away) {
+            let result = self.mirrors[n].compare_all(host, shared);
+            self.check(now, result);
+        }
+    }
+
+    /// Whether every row is looked at.
+    pub(crate) fn looks(&self) -> bool {
+        !self.looks_away
     }
 
     /// A node sent a frame over a connection.
@@ -341,20 +352,10 @@ impl Witness {
 }
 
 /// What a node may hold.
-fn caps(
-    host: &Host,
-    shared: &Shared,
-    published: &Published,
-    cause: &Cause,
-    is_new: bool,
-) -> Result<(), (Invariant, String)> {
+fn caps(host: &Host, rows: usize, published: &Published, is_new: bool) -> Result<(), (Invariant, String)> {
     let (id, cap) = (host.id(), host.config().ldns.cap);
-    // Counting takes the locks of all shards: only when there may be more.
-    if !cause.leaves_the_table() && !matches!(cause, Cause::Time | Cause::Reply { .. }) {
-        let rows = shared.rtts.len();
-        if rows > cap {
-            return Err((Invariant::Cap, format!("{id} has {rows} rows, more than {cap}")));
-        }
+    if rows > cap {
+        return Err((Invariant::Cap, format!("{id} has {rows} rows, more than {cap}")));
     }
     let peers = published.peers.iter().filter(|peer| is_new && peer.state.has_session());
     for peer in peers {

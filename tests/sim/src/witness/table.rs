@@ -7,7 +7,7 @@ use crate::world::{Host, HostIndex};
 use gslb_core::{Cell, Row, Shared};
 use gslb_types::{Ldns, Reach, Rtt, SiteIndex, Timestamp};
 use probes_core::wire::ProbeOutcome;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The grain of the table's stamps.
@@ -20,14 +20,11 @@ pub(super) struct Mirror {
     /// What the last turn changed, as it was before.
     before: BTreeMap<(Ldns, SiteIndex), Reach>,
     /// Turns since the last look at the whole table.
-    unseen: u32,
-    /// Looks since its rows were counted last.
-    uncounted: u32,
+    turns: u32,
 }
 
-/// A turn that has no business with the table is looked at now and then only; what it changed all the same is found by the next
-/// look, and blamed on that turn.
-const UNSEEN: u32 = 8;
+/// The table says which rows were written; in how many turns one looks whether it has said all.
+const TURNS: u32 = 256;
 
 /// What is known of a turn.
 #[derive(Clone, Copy)]
@@ -54,7 +51,12 @@ impl Mirror {
         shown == reach || self.before.get(&(ldns, site)) == Some(&reach)
     }
 
-    /// Compares the table with what it was, and judges what changed.
+    /// How many LDNS have a row.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Compares what was written with what it was, and judges what changed.
     pub(super) fn compare(
         &mut self,
         look: Look<'_>,
@@ -62,41 +64,75 @@ impl Mirror {
         pace: &mut Pace,
     ) -> Result<(), (Invariant, String)> {
         self.before.clear();
-        self.unseen += 1;
-        if look.cause.leaves_the_table() && self.unseen < UNSEEN {
+        let mut written = look.shared.rtts.take_written();
+        written.sort_unstable();
+        written.dedup();
+        let (known, new): (Vec<_>, Vec<_>) = written.into_iter().partition(|ldns| self.has(*ldns));
+        known.into_iter().try_for_each(|ldns| self.look_again(look, ldns, told, pace))?;
+        if !new.is_empty() {
+            self.newcomers(look, new, told, pace)?;
+        }
+        self.turns += 1;
+        if self.turns < TURNS {
             return Ok(());
         }
-        self.unseen = 0;
-        let mut gone = Vec::new();
-        for (ldns, before) in &mut self.rows {
-            match look.shared.rtts.row(*ldns) {
-                Some(row) => {
-                    // An entry may go and come back within one turn.
-                    if look.is_new(&row) && !look.is_empty(before) {
-                        pace.admitted(*ldns);
-                        told.forgot(look.now, look.n, *ldns);
-                        *before = Row::default();
-                    }
-                    Turn { look, ldns: *ldns }.judge_row(before, &row, told, &mut self.before)?;
-                    if matches!(row.cell(look.host.site()).reach(), Reach::Known(_)) {
-                        pace.is_known(*ldns);
-                    }
-                    *before = row;
-                }
-                None => gone.push(*ldns),
-            }
-        }
-        for ldns in gone {
-            self.rows.remove(&ldns);
-            told.forgot(look.now, look.n, ldns);
-        }
-        self.newcomers(look, told, pace)
+        self.turns = 0;
+        self.compare_all(look.host, look.shared)
     }
 
-    /// Takes in the rows that this turn may have made; there must be no others.
+    /// Looks whether the table is what its list of written rows has made of it.
+    pub(super) fn compare_all(&self, host: &Host, shared: &Shared) -> Result<(), (Invariant, String)> {
+        let is_as_seen = |ldns: &Ldns, seen: &Row| {
+            shared
+                .rtts
+                .row(*ldns)
+                .is_some_and(|row| sites(host).all(|site| row.cell(site) == seen.cell(site)))
+        };
+        if let Some((ldns, _)) = self.rows.iter().find(|(ldns, seen)| !is_as_seen(ldns, seen)) {
+            let what = format!("the row of {ldns} at {} has changed, and nobody wrote it", host.id());
+            return Err((Invariant::OneWriter, what));
+        }
+        let rows = shared.rtts.len();
+        if rows != self.rows.len() {
+            let what = format!("{} has {rows} rows, and {} were heard of", host.id(), self.rows.len());
+            return Err((Invariant::OneWriter, what));
+        }
+        Ok(())
+    }
+
+    /// Judges what was written into a row that was there before.
+    fn look_again(
+        &mut self,
+        look: Look<'_>,
+        ldns: Ldns,
+        told: &mut Told,
+        pace: &mut Pace,
+    ) -> Result<(), (Invariant, String)> {
+        let Some(before) = self.rows.get_mut(&ldns) else { return Ok(()) };
+        let Some(row) = look.shared.rtts.row(ldns) else {
+            self.rows.remove(&ldns);
+            told.forgot(look.now, look.n, ldns);
+            return Ok(());
+        };
+        // An entry may go and come back within one turn.
+        if look.is_new(&row) && !look.is_empty(before) {
+            pace.admitted(ldns);
+            told.forgot(look.now, look.n, ldns);
+            *before = Row::default();
+        }
+        Turn { look, ldns }.judge_row(before, &row, told, &mut self.before)?;
+        if matches!(row.cell(look.host.site()).reach(), Reach::Known(_)) {
+            pace.is_known(ldns);
+        }
+        *before = row;
+        Ok(())
+    }
+
+    /// Takes in the rows that this turn has made: of LDNS that it heard of, and of no others.
     fn newcomers(
         &mut self,
         look: Look<'_>,
+        new: Vec<Ldns>,
         told: &mut Told,
         pace: &mut Pace,
     ) -> Result<(), (Invariant, String)> {
@@ -106,34 +142,28 @@ impl Mirror {
             Cause::Frame { body, .. } => told::sightings(body.as_deref()),
             Cause::Time | Cause::Reply { .. } | Cause::Other => Vec::new(),
         };
-        self.uncounted += 1;
-        if heard.is_empty() && self.uncounted < UNSEEN {
-            return Ok(());
-        }
-        self.uncounted = 0;
-        for ldns in heard.into_iter().map(|address| Ldns::of(address, masks)) {
-            if let Some(row) = look.shared.rtts.row(ldns).filter(|_| !self.rows.contains_key(&ldns)) {
-                pace.admitted(ldns);
-                Turn { look, ldns }.judge_row(&Row::default(), &row, told, &mut self.before)?;
-                self.rows.insert(ldns, row);
+        let heard: BTreeSet<Ldns> = heard.into_iter().map(|address| Ldns::of(address, masks)).collect();
+        for ldns in new {
+            let Some(row) = look.shared.rtts.row(ldns) else { continue };
+            if !heard.contains(&ldns) {
+                let what = format!("{} has a row of {ldns}, of which it has not heard", look.host.id());
+                return Err((Invariant::OneWriter, what));
             }
-        }
-        let rows = look.shared.rtts.len();
-        if rows != self.rows.len() {
-            let what = format!("{} has {rows} rows, and {} were heard of", look.host.id(), self.rows.len());
-            return Err((Invariant::OneWriter, what));
+            pace.admitted(ldns);
+            Turn { look, ldns }.judge_row(&Row::default(), &row, told, &mut self.before)?;
+            self.rows.insert(ldns, row);
         }
         Ok(())
     }
 }
 
-impl Look<'_> {
-    fn sites(&self) -> impl Iterator<Item = SiteIndex> + use<> {
-        (0..self.host.config().sites.len()).filter_map(SiteIndex::new)
-    }
+fn sites(host: &Host) -> impl Iterator<Item = SiteIndex> + use<> {
+    (0..host.config().sites.len()).filter_map(SiteIndex::new)
+}
 
+impl Look<'_> {
     fn is_empty(&self, row: &Row) -> bool {
-        self.sites().all(|site| row.cell(site) == Cell::default())
+        sites(self.host).all(|site| row.cell(site) == Cell::default())
     }
 
     fn is_new(&self, row: &Row) -> bool {
@@ -154,7 +184,7 @@ impl Turn<'_> {
         told: &mut Told,
         changed: &mut BTreeMap<(Ldns, SiteIndex), Reach>,
     ) -> Result<(), (Invariant, String)> {
-        for site in self.look.sites() {
+        for site in sites(self.look.host) {
             let (old, new) = (before.cell(site), row.cell(site));
             if old == new {
                 continue;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use gslb_types::{Ldns, Reach, Rtt, SiteIndex, Timestamp};
 use mep_core::proto::{self, frame::Body, relayed::What};
 use prost::Message as _;
+use prost::encoding::{DecodeContext, decode_key, skip_field};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -186,7 +187,7 @@ impl Told {
             told: BTreeMap::new(),
             snapshots: 0,
         });
-        match body(frame) {
+        match news(frame) {
             Some(Body::SnapshotBegin(_)) => session.snapshots += 1,
             Some(Body::Rtts(rows)) => {
                 for (ldns, reach) in rows.groups.iter().flat_map(rows_of) {
@@ -229,9 +230,18 @@ pub(crate) fn body(frame: &Bytes) -> Option<Body> {
     proto::Frame::decode(frame.clone()).ok()?.body
 }
 
-/// Whether a frame may make its reader write into its table.
-pub(super) fn is_of_the_table(body: &Body) -> bool {
-    matches!(body, Body::Rtts(_) | Body::Sightings(_) | Body::Relayed(_))
+/// What a frame says, if it speaks of LDNS or of RTTs. Most only say that all is as it was, and need not be read.
+pub(super) fn news(frame: &Bytes) -> Option<Body> {
+    let (snapshot_begin, rtts, sightings, wanted, relayed) = (9, 11, 12, 13, 19);
+    let mut rest = frame.clone();
+    while !rest.is_empty() {
+        let (tag, wire_type) = decode_key(&mut rest).ok()?;
+        if [snapshot_begin, rtts, sightings, wanted, relayed].contains(&tag) {
+            return body(frame);
+        }
+        skip_field(wire_type, tag, &mut rest, DecodeContext::default()).ok()?;
+    }
+    None
 }
 
 /// Rows, and the site they are relayed of.

@@ -27,7 +27,7 @@ impl World {
             return;
         }
         let (seed, boot) = (self.chance.number(), self.chance.number());
-        self.hosts[n].start(self.now, seed, boot, self.coalesce, left);
+        self.hosts[n].start(self.now, seed, boot, self.coalesce, self.witness.looks(), left);
         self.witness.born(self.now, n);
     }
 

@@ -51,10 +51,14 @@ impl Host {
         seed: u64,
         boot: u64,
         coalesce: Duration,
+        is_watched: bool,
         left: impl FnOnce(&Shared),
     ) {
         self.life += 1;
         let shared = Arc::new(Shared::new(&self.config, seed, Timestamp::ZERO));
+        if is_watched {
+            shared.rtts.watch();
+        }
         left(&shared);
         let birth = Birth { seed, boot, local: Vec::new(), coalesce };
         let node = Node::new(self.config.clone(), shared.clone(), &birth, Timestamp::ZERO);

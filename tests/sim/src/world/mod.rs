@@ -116,6 +116,13 @@ impl World {
         self.witness.look_away();
     }
 
+    /// Looks at every row of all tables, whether it is as the last looks at single rows left it.
+    pub fn look_at_all(&mut self) {
+        for (n, host) in self.hosts.iter().enumerate() {
+            self.witness.look_at_all(self.now, n, host);
+        }
+    }
+
     /// Lets nodes that start from here on publish several changes together; otherwise they publish each at once.
     pub fn coalesce(&mut self, span: Duration) {
         self.coalesce = span;
