@@ -10,6 +10,7 @@ use hickory_proto::rr::Name;
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything one node is told.
@@ -220,7 +221,7 @@ pub struct Monitor {
     /// Its name.
     pub name: String,
     /// What it does.
-    pub check: Check,
+    pub check: Arc<Check>,
     /// Where it does it, if not at the service's port.
     pub port: Option<u16>,
     /// The address its checks leave from, in place of that of all probes and checks.

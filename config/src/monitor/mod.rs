@@ -27,7 +27,7 @@ pub(crate) fn monitors(tables: &[Table<'_>], files: &mut Files<'_>) -> Named<Mon
         let kind = kinds::check(t, files);
         let monitor = Monitor {
             name: name.as_ref().map(|n| n.as_str().to_owned()).unwrap_or_default(),
-            check: kind.check,
+            check: kind.check.into(),
             port: t.item("port").and_then(|i| i.number(1..=u16::MAX)),
             source: t.parsed("source", source_ip),
             interval: t.duration("interval", LEAST..=MOST),

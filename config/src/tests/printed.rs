@@ -220,7 +220,7 @@ impl Plan {
             assert_eq!((m.interval, m.fall), (*interval, *fall));
             let check =
                 http.clone().map(|(path, expect)| Check::Http(HttpCheck { expect, ..HttpCheck::get(&path) }));
-            assert_eq!(m.check, check.unwrap_or(Check::Ping));
+            assert_eq!(*m.check, check.unwrap_or(Check::Ping));
         }
         for (i, (s, (site, six, _, enabled))) in c.services.iter().zip(&self.services).enumerate() {
             assert_eq!(

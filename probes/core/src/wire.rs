@@ -4,6 +4,7 @@ pub use gslb_types::Check;
 use gslb_types::{ProbeKind, Rtt};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Names one probe or check among all of this node's, for as long as it runs; a reply with any other number is late.
@@ -63,8 +64,8 @@ pub enum ProbeOutcome {
 pub struct CheckRequest {
     /// Comes back with the reply.
     pub id: ProbeId,
-    /// What to do.
-    pub check: Check,
+    /// What to do. Shared with the settings: thousands of them are asked for each second.
+    pub check: Arc<Check>,
     /// The service's address and port; the port is not used by [`Check::Ping`].
     pub target: SocketAddr,
     /// The address it leaves from; that of all checks if `None`.

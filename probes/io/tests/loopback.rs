@@ -337,7 +337,7 @@ async fn replies_nobody_reads_hold_the_sender_up_and_are_not_lost() {
         let id = probes_core::wire::ProbeId(id);
         let check = CheckRequest {
             id,
-            check: Check::Tcp,
+            check: Check::Tcp.into(),
             target: SocketAddr::new(v4(31, 0, 2), 9),
             source: None,
             timeout: LONG,

@@ -30,6 +30,7 @@ use monitor::Phase;
 use service::Service;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Checks a second that a node starts at least, and many times what a site of some hundred services needs: at the start,
@@ -44,7 +45,7 @@ const CROWD: usize = CHECKS_PER_SECOND as usize / 20;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MonitorSettings {
     /// What it does.
-    pub check: Check,
+    pub check: Arc<Check>,
     /// Where.
     pub target: SocketAddr,
     /// The address its checks leave from; that of all checks if `None`.
@@ -69,9 +70,9 @@ pub struct MonitorSettings {
 
 impl MonitorSettings {
     /// These, with all that can be left out left out: 5 s, 2 s, up at the first pass, down at the third failure.
-    pub fn new(check: Check, target: SocketAddr) -> Self {
+    pub fn new(check: impl Into<Arc<Check>>, target: SocketAddr) -> Self {
         MonitorSettings {
-            check,
+            check: check.into(),
             target,
             source: None,
             interval: Duration::from_secs(5),

@@ -188,7 +188,7 @@ impl Monitor {
     /// What it does, and what it saw.
     pub(super) fn describe(&self, saw: &str) -> String {
         let (kind, target) = (self.settings.check.kind(), self.settings.target);
-        match self.settings.check {
+        match *self.settings.check {
             Check::Ping => format!("{kind} {}: {saw}", target.ip()),
             _ => format!("{kind} {target}: {saw}"),
         }

@@ -200,11 +200,11 @@ fn the_response_time_is_the_mean_of_the_last_passed_checks() {
 
 #[test]
 fn a_monitor_that_may_not_run_and_never_could_is_left_out() {
-    let ping = MonitorSettings { check: Check::Ping, ..tcp(80) };
+    let ping = MonitorSettings { check: Check::Ping.into(), ..tcp(80) };
     let mut bench = Bench::new(vec![service(0, vec![ping.clone(), tcp(80)]), service(1, vec![ping])]);
     for _ in 0..3 {
         let request = bench.next_check();
-        let outcome = if request.check == Check::Ping { CheckOutcome::NotPermitted } else { passed(9) };
+        let outcome = if *request.check == Check::Ping { CheckOutcome::NotPermitted } else { passed(9) };
         bench.reply(&request, outcome);
     }
     assert_eq!((bench.state(0), bench.reason(0).as_str()), (Up, "all monitors pass"));
@@ -419,7 +419,7 @@ fn random_reports_never_break_the_machine() {
                 1 => bench.reply(
                     &CheckRequest {
                         id: ProbeId(chance.up_to(u32::MAX).into()),
-                        check: Check::Tcp,
+                        check: Check::Tcp.into(),
                         target: at_port(0),
                         source: None,
                         timeout: Duration::ZERO,

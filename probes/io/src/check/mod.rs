@@ -80,7 +80,7 @@ pub(crate) async fn check(sender: &Sender, request: &CheckRequest) -> CheckOutco
         None => sender.settings,
     };
     let run = Run { sender, tools: &sender.tools, settings, target, limit: Limit::of(request.timeout) };
-    let passed = match &request.check {
+    let passed = match &*request.check {
         Check::Ping => run.ping().await,
         Check::Tcp => run.tcp().await,
         Check::TcpEcv(exchange) => run.tcp_ecv(exchange).await,

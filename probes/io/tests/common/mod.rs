@@ -80,7 +80,7 @@ impl Running {
         timeout: Duration,
     ) -> CheckOutcome {
         let id = self.id();
-        let request = CheckRequest { id, check, target, source: None, timeout };
+        let request = CheckRequest { id, check: check.into(), target, source: None, timeout };
         self.requests.send(Request::Check(request)).await.unwrap();
         let reply = tokio::time::timeout(LONG * 2, self.replies.recv()).await.unwrap().unwrap();
         let Reply::Check(CheckReply { id: of, outcome }) = reply else { panic!("{reply:?}") };
