@@ -169,6 +169,7 @@ pub(crate) fn services(
     tables: &[Table<'_>],
     sites: &Named<Site>,
     monitors: &Named<Monitor>,
+    lb_vservers: &Names,
 ) -> Named<Service> {
     let mut services = Named::new("service");
     let mut taken: BTreeMap<SocketAddr, String> = BTreeMap::new();
@@ -181,6 +182,7 @@ pub(crate) fn services(
         let remote = monitor::watched(t, "remote_monitors", monitors);
         let threshold = monitor::threshold(t, "monitor_threshold", &own);
         let remote_threshold = monitor::threshold(t, "remote_monitor_threshold", &remote);
+        let lb_vserver = t.item("lb_vserver").and_then(|i| lb_vservers.find(&i));
         let enabled = t.flag("enabled");
         let Some(name) = name else { continue };
         // Its own number even if one before it is left out: two must never look like one.
@@ -201,6 +203,7 @@ pub(crate) fn services(
             threshold,
             remote_monitors: remote,
             remote_threshold,
+            lb_vserver,
             enabled,
         });
     }

@@ -59,7 +59,9 @@ fn service(c: &Config, s: &Service) -> String {
     let own = monitor::canonical_watch(c, &s.monitors, s.threshold);
     let remote = monitor::canonical_watch(c, &s.remote_monitors, s.remote_threshold);
     let remote = if remote.is_empty() { remote } else { format!(" [{remote}]") };
-    format!("{} {site} {} {} {} [{own}]{remote}", s.name, s.address, s.port, s.enabled)
+    let behind = s.lb_vserver.and_then(|at| c.lb_vservers.get(at));
+    let behind = behind.map_or(String::new(), |lb| format!(" lb {}", lb.name));
+    format!("{} {site} {} {} {} [{own}]{remote}{behind}", s.name, s.address, s.port, s.enabled)
 }
 
 fn vserver(c: &Config, v: &Vserver) -> String {

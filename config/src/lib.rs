@@ -9,6 +9,7 @@ mod error;
 mod files;
 mod group;
 mod hash;
+mod lb;
 mod load;
 mod model;
 mod monitor;
@@ -25,5 +26,6 @@ mod zone;
 mod tests;
 
 pub use error::{Error, Errors};
+pub use lb::{LbCertificate, LbForwarded, LbKind, LbMember, LbPersistence, LbTimeouts, LbVserver};
 pub use load::load;
 pub use model::*;

@@ -6,7 +6,7 @@ use crate::model::{Config, Group};
 use crate::reader::{Item, Table};
 use crate::schema::{self, Schema};
 use crate::text::{Source, Spot};
-use crate::{group, hash, monitor, policy, settings, zone};
+use crate::{group, hash, lb, monitor, policy, settings, zone};
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -66,8 +66,14 @@ fn assemble(
     let ldns = settings::ldns(&table(&schema::LDNS));
 
     let monitors = monitor::monitors(&entries(&schema::MONITOR), files);
-    let services = group::services(&entries(&schema::SERVICE), &sites, &monitors);
-    let vservers = policy::vservers(&entries(&schema::VSERVER), &services);
+    let (service_tables, lb_tables) = (entries(&schema::SERVICE), entries(&schema::LB_VSERVER));
+    let services = group::services(&service_tables, &sites, &monitors, &lb::names(&lb_tables));
+    let placed = lb::Services { named: &services, tables: &service_tables };
+    let lb_vservers = lb::vservers(&lb_tables, &sites, &placed, &own);
+    lb::services_agree(&placed, &lb_vservers);
+    let here = me.and_then(|me| nodes.all.get(me)).map(|(node, _)| node.site);
+    lb::listeners_agree(&lb_tables, &lb_vservers, here, (&dns, &admin, &mep));
+    let vservers = policy::vservers(&entries(&schema::VSERVER), &placed, &lb_vservers);
     let zones = zone::zones(&entries(&schema::ZONE), files, log);
     let domains = policy::domains(&entries(&schema::DOMAIN), &vservers, &zones);
 
@@ -83,6 +89,7 @@ fn assemble(
         nodes: nodes.all.into_iter().map(|(node, _)| node).collect(),
         monitors: monitors.all,
         services: services.all,
+        lb_vservers: lb_vservers.into_iter().flatten().collect(),
         vservers: vservers.all,
         domains,
         zones: zones.into_iter().map(|z| z.zone).collect(),

@@ -2,6 +2,7 @@
 //!
 //! References are indices into the vectors of [`Config`], in the order of the text; names stay for people.
 
+use crate::lb::LbVserver;
 use gslb_types::{
     AllDown, Check, GslbMethod, LbMethod, LdnsMasks, NodeId, ProbeKind, ServiceName, SiteIndex, SiteName,
     Transport, TriggerMonitor, VserverName, Weight,
@@ -38,6 +39,8 @@ pub struct Config {
     pub monitors: Vec<Monitor>,
     /// Services of all sites.
     pub services: Vec<Service>,
+    /// LB virtual servers of all sites.
+    pub lb_vservers: Vec<LbVserver>,
     /// GSLB virtual servers.
     pub vservers: Vec<Vserver>,
     /// GSLB domains.
@@ -271,6 +274,8 @@ pub struct Service {
     pub remote_monitors: Vec<Watch>,
     /// The same weight of those.
     pub remote_threshold: Option<u32>,
+    /// Index into [`Config::lb_vservers`]: the one whose state and metrics are this service's, in place of monitors' verdicts.
+    pub lb_vserver: Option<usize>,
     /// Whether it may be answered at all.
     pub enabled: bool,
 }

@@ -3,6 +3,7 @@
 use crate::dname;
 use crate::error::instead;
 use crate::group::{Named, service_address};
+use crate::lb::{self, LbVserver, Services};
 use crate::model::{Answer, Binding, Domain, Service, Vserver};
 use crate::reader::{Item, Table};
 use crate::schema::BINDING;
@@ -19,7 +20,8 @@ const METHODS: [(&str, GslbMethod); 3] = [
     (GslbMethod::SourceIpHash.as_str(), GslbMethod::SourceIpHash),
 ];
 
-const LOCAL_METHODS: [(&str, LbMethod); 9] = [
+/// The words of methods that choose within a site.
+pub(crate) const LOCAL_METHODS: [(&str, LbMethod); 9] = [
     (LbMethod::LeastResponseTimeMonitors.as_str(), LbMethod::LeastResponseTimeMonitors),
     ("lrtm", LbMethod::LeastResponseTimeMonitors),
     (LbMethod::LeastResponseTime.as_str(), LbMethod::LeastResponseTime),
@@ -33,17 +35,6 @@ const LOCAL_METHODS: [(&str, LbMethod); 9] = [
 
 const ANSWERS: [(&str, Answer); 1] = [("service", Answer::Service)];
 
-/// Whether the method's metric is known where clients reach the services directly.
-fn is_fed(method: LbMethod) -> bool {
-    match method {
-        LbMethod::LeastResponseTimeMonitors | LbMethod::RoundRobin | LbMethod::SourceIpHash => true,
-        LbMethod::LeastResponseTime
-        | LbMethod::LeastBandwidth
-        | LbMethod::LeastPackets
-        | LbMethod::LeastConnections => false,
-    }
-}
-
 const ALL_DOWN: [(&str, AllDown); 4] = [
     ("all", AllDown::All),
     ("empty", AllDown::Empty),
@@ -51,7 +42,11 @@ const ALL_DOWN: [(&str, AllDown); 4] = [
     ("last_good", AllDown::LastGood),
 ];
 
-pub(crate) fn vservers(tables: &[Table<'_>], services: &Named<Service>) -> Named<Vserver> {
+pub(crate) fn vservers(
+    tables: &[Table<'_>],
+    services: &Services<'_>,
+    lb_vservers: &[Option<LbVserver>],
+) -> Named<Vserver> {
     let mut vservers = Named::new("virtual server");
     for t in tables {
         let name = t.parsed("name", VserverName::new);
@@ -64,14 +59,11 @@ pub(crate) fn vservers(tables: &[Table<'_>], services: &Named<Service>) -> Named
             t.duration("selection_tolerance", Duration::ZERO..=Duration::from_millis(100));
         let answer = t.word("answer", &ANSWERS);
         let local_method = t.word("local_method", &LOCAL_METHODS);
-        if !is_fed(local_method) {
-            t.refuse("local_method", format!("'{}' needs traffic that passes through the nodes, and with answer = \"service\" clients go past them: 'lrtm', 'round_robin' and 'source_ip_hash' need none", local_method.as_str()));
-        }
         let drop_ldns_requests = t.flag("drop_ldns_requests");
-        let (backup_ip, bindings) = (backup_ip(t, all_down), bindings(t, services));
+        let (backup_ip, bindings) = (backup_ip(t, all_down), bindings(t, services.named));
         let Some(name) = name else { continue };
         vservers.names.give(name.as_str(), vservers.all.len(), t);
-        vservers.all.push(Vserver {
+        let vserver = Vserver {
             name,
             method,
             backup_method,
@@ -82,9 +74,23 @@ pub(crate) fn vservers(tables: &[Table<'_>], services: &Named<Service>) -> Named
             backup_ip,
             drop_ldns_requests,
             bindings,
-        });
+        };
+        if !lb::is_fed(&vserver, services, lb_vservers) {
+            t.refuse("local_method", not_fed(local_method));
+        }
+        vservers.all.push(vserver);
     }
     vservers
+}
+
+fn not_fed(method: LbMethod) -> String {
+    let what = match method {
+        LbMethod::LeastResponseTime => {
+            "responses that pass through the nodes: of services that stand for an `lb_vserver` of kind http or ssl"
+        }
+        _ => "traffic that passes through the nodes: of services that stand for an `lb_vserver`",
+    };
+    format!("'{}' needs {what}; 'lrtm', 'round_robin' and 'source_ip_hash' need none", method.as_str())
 }
 
 /// The backup addresses: there if, and only if, something uses them.

@@ -142,6 +142,11 @@ impl<'a> Table<'a> {
         self.item(key)?.text().map(str::to_owned)
     }
 
+    /// The text of a key, where what is wrong with it has been said already.
+    pub(crate) fn quiet_text(&self, key: &str) -> Option<&'a str> {
+        self.given(key)?.get_ref().as_str()
+    }
+
     /// The value that a word stands for.
     pub(crate) fn word<T: Copy + Default>(&self, key: &str, words: &[(&str, T)]) -> T {
         self.item(key).and_then(|i| i.word(words)).unwrap_or_default()

@@ -65,6 +65,7 @@ pub(crate) static TOP: Schema = Schema {
         optional("zones"),
         optional("monitors"),
         optional("services"),
+        optional("lb_vservers"),
         optional("vservers"),
         optional("domains"),
     ],
@@ -223,8 +224,49 @@ pub(crate) static SERVICE: Schema = Schema {
         optional("monitor_threshold"),
         optional("remote_monitors"),
         optional("remote_monitor_threshold"),
+        optional("lb_vserver"),
         default("enabled", "true"),
     ],
+};
+
+pub(crate) static LB_VSERVER: Schema = Schema {
+    name: "lb_vservers",
+    keys: &[
+        required("name"),
+        required("site"),
+        default("kind", r#""http""#),
+        required("listen"),
+        default("method", r#""least_response_time_monitors""#),
+        default("startup_rr_factor", "100"),
+        default("slow_start", r#""0s""#),
+        default("persistence", r#""none""#),
+        default("forwarded", r#""x_forwarded""#),
+        // of other kinds and persistences than the sample's
+        optional("persistence_timeout"),
+        optional("persistence_mask_v4"),
+        optional("persistence_mask_v6"),
+        optional("persistence_cap"),
+        optional("cookie"),
+        optional("proxy_protocol"),
+        optional("certificates"),
+        optional("source"),
+        default("connect_timeout", r#""5s""#),
+        default("first_byte_timeout", r#""50s""#),
+        default("idle_timeout", r#""50s""#),
+        default("request_header_timeout", r#""10s""#),
+        default("max_connections", "20000"),
+        default("max_idle", "256"),
+        default("retries", "3"),
+        required("services"),
+    ],
+};
+
+pub(crate) static LB_CERTIFICATE: Schema =
+    Schema { name: "lb_vservers.certificates", keys: &[required("certificate"), required("key")] };
+
+pub(crate) static LB_MEMBER: Schema = Schema {
+    name: "lb_vservers.services",
+    keys: &[required("service"), default("weight", "1"), optional("max_clients"), optional("max_bandwidth")],
 };
 
 pub(crate) static VSERVER: Schema = Schema {
@@ -250,7 +292,25 @@ pub(crate) static DOMAIN: Schema =
     Schema { name: "domains", keys: &[required("name"), required("vserver"), default("ttl", r#""5s""#)] };
 
 /// Every table, for finding where a misplaced key belongs.
-pub(crate) static ALL: [&Schema; 17] = [
-    &TOP, &GROUP, &DNS, &DNS_TLS, &ADMIN, &MEP, &PROBE, &LDNS, &SITE, &NODE, &ZONE, &MONITOR, &SERVICE,
-    &WATCH, &VSERVER, &BINDING, &DOMAIN,
+pub(crate) static ALL: [&Schema; 20] = [
+    &TOP,
+    &GROUP,
+    &DNS,
+    &DNS_TLS,
+    &ADMIN,
+    &MEP,
+    &PROBE,
+    &LDNS,
+    &SITE,
+    &NODE,
+    &ZONE,
+    &MONITOR,
+    &SERVICE,
+    &WATCH,
+    &VSERVER,
+    &BINDING,
+    &DOMAIN,
+    &LB_VSERVER,
+    &LB_CERTIFICATE,
+    &LB_MEMBER,
 ];

@@ -236,7 +236,7 @@ pub(crate) fn listeners_agree(
 }
 
 /// Which of these sockets keeps an address from being bound; port 0 is another one each time.
-fn taken(address: SocketAddr, by: &[SocketAddr]) -> Option<SocketAddr> {
+pub(crate) fn taken(address: SocketAddr, by: &[SocketAddr]) -> Option<SocketAddr> {
     let (ip, port) = (address.ip(), address.port());
     let collides = |other: &&SocketAddr| {
         let same = other.ip() == ip || other.ip().is_unspecified() || ip.is_unspecified();

@@ -1,4 +1,4 @@
-//! Durations as people write them: a whole number and a unit.
+//! Durations and rates as people write them: a whole number and a unit.
 
 use std::time::Duration;
 
@@ -40,9 +40,40 @@ pub(crate) fn show(duration: Duration) -> String {
     format!("{}{name}", micros / unit)
 }
 
+const RATES: [(&str, u64); 4] = [("bps", 1), ("kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000)];
+
+/// The rate in bits a second, or what would be right.
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = RATES.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+    let (Some(factor), false) = (factor, number.is_empty()) else {
+        return Err(format!(
+            "'{text}' is no rate, write a whole number and a unit: bps, kbps, Mbps or Gbps, as in '100Mbps'"
+        ));
+    };
+    let rate = number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor));
+    rate.filter(|rate| *rate > 0)
+        .ok_or_else(|| format!("'{text}' is out of range, 1bps to 18446744073Gbps is allowed"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_is_a_whole_number_of_bits_with_a_unit() {
+        for (text, bits) in
+            [("1bps", 1), ("64kbps", 64_000), ("100Mbps", 100_000_000), ("10Gbps", 10_000_000_000)]
+        {
+            assert_eq!(rate(text), Ok(bits), "{text}");
+        }
+        for text in
+            ["", "100", "Mbps", "0Mbps", "-1Mbps", "1.5Mbps", "1 Mbps", "100mbps", "100MB", "99999999999Gbps"]
+        {
+            assert!(rate(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_duration_is_a_whole_number_with_a_unit() {

@@ -473,8 +473,8 @@ fn a_method_that_nothing_feeds_is_refused_rather_than_silently_going_round() {
     refused(
         &local("lrt"),
         &[concat!(
-            "28:16: vservers[0].local_method: 'least_response_time' needs traffic that passes through the nodes, and with ",
-            "answer = \"service\" clients go past them: 'lrtm', 'round_robin' and 'source_ip_hash' need none"
+            "28:16: vservers[0].local_method: 'least_response_time' needs responses that pass through the nodes: of services ",
+            "that stand for an `lb_vserver` of kind http or ssl; 'lrtm', 'round_robin' and 'source_ip_hash' need none"
         )],
     );
 }

@@ -4,6 +4,7 @@ mod example;
 mod exchange;
 mod faults;
 mod hashes;
+mod lb;
 mod meaning;
 mod printed;
 mod random;

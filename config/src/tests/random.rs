@@ -20,6 +20,15 @@ fn assert_whole(c: &Config) {
     assert!(c.services.iter().all(|s| s.site.get() < c.sites.len()));
     let watching = |s: &crate::Service| [s.monitors.clone(), s.remote_monitors.clone()].concat();
     assert!(c.services.iter().flat_map(watching).all(|w| w.monitor < c.monitors.len()));
+    for lb in &c.lb_vservers {
+        assert!(!lb.listen.is_empty() && !lb.members.is_empty());
+        assert!(lb.members.iter().all(|m| c.services[m.service].site == lb.site));
+        assert!(lb.members.iter().all(|m| c.services[m.service].lb_vserver.is_none()));
+    }
+    let standing = |s: &crate::Service| {
+        s.lb_vserver.is_none_or(|at| c.lb_vservers[at].site == s.site && s.monitors.is_empty())
+    };
+    assert!(c.services.iter().all(standing));
     assert!(c.vservers.iter().all(|v| !v.bindings.is_empty()));
     assert!(c.vservers.iter().flat_map(|v| &v.bindings).all(|b| b.service < c.services.len()));
     assert!(c.domains.iter().all(|d| d.vserver < c.vservers.len() && d.zone < c.zones.len()));
