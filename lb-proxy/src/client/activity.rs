@@ -19,6 +19,8 @@ pub(crate) struct Activity {
     /// The same to when writing last stopped or went on, and which of the two it was.
     wrote_at: AtomicU64,
     is_blocked: AtomicBool,
+    /// Part of a request was left unread.
+    is_cut_short: AtomicBool,
     /// The head under way. Only the connection's own task takes this lock.
     scan: Mutex<HeadScan>,
     /// HTTP/2 has frames of its own between requests, and one way to tell lengths: neither is looked at.
@@ -34,6 +36,7 @@ impl Activity {
             head_since: AtomicU64::new(0),
             wrote_at: AtomicU64::new(0),
             is_blocked: AtomicBool::new(false),
+            is_cut_short: AtomicBool::new(false),
             scan: Mutex::default(),
             is_h2,
         })
@@ -64,6 +67,15 @@ impl Activity {
         self.head_since.store(0, Relaxed);
         let scan = std::mem::take(&mut *self.scan.lock().unwrap_or_else(PoisonError::into_inner));
         (Running(self.clone()), scan.has_flaw())
+    }
+
+    /// Part of a request is left unread: the answer has been given without it.
+    pub(crate) fn cut_short(&self) {
+        self.is_cut_short.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_cut_short(&self) -> bool {
+        self.is_cut_short.load(Relaxed)
     }
 
     /// Since when nothing that must happen has happened, and how long it may take: head, rest or write.

@@ -18,7 +18,8 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The largest head of a request. Apache takes 8 KiB a line, nginx 32 KiB in all.
 const HEAD: usize = 32 * 1024;
@@ -32,6 +33,10 @@ const STREAMS: u32 = 100;
 /// HTTP/2: what a client may send ahead of the service, for each request and for all of them together.
 const WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 256 * 1024;
+
+/// How long, and for how many bytes, a client is listened to that has its answer already.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 1024 * 1024;
 
 /// Serves the requests of one client until it leaves, rests for too long, or the proxy stops.
 pub(crate) async fn converse(mut wire: Wire, peer: SocketAddr, local: SocketAddr, place: Place) {
@@ -65,40 +70,74 @@ pub(crate) async fn converse(mut wire: Wire, peer: SocketAddr, local: SocketAddr
         drive(connection, |c| c.graceful_shutdown(), &place, &activity).await;
     } else {
         let mut http = http1::Builder::new();
-        http.max_buf_size(BUFFER).max_header_size(HEAD).pipeline_flush(true);
-        let connection = pin!(http.serve_connection(stream, service).with_upgrades());
-        drive(connection, |c| c.graceful_shutdown(), &place, &activity).await;
+        http.max_buf_size(BUFFER).max_header_size(HEAD);
+        let mut connection = http.serve_connection(stream, service).with_upgrades();
+        let end = drive(Pin::new(&mut connection), |c| c.graceful_shutdown(), &place, &activity).await;
+        if (end == End::Failed || activity.is_cut_short())
+            && let Some(parts) = connection.into_parts()
+        {
+            linger(parts.io.into_inner().into_wire()).await;
+        }
     }
 }
 
+/// How a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// All that was asked is answered.
+    Done,
+    /// The client left, or was told that it speaks no HTTP.
+    Failed,
+    /// It is broken off.
+    Broken,
+}
+
 /// Drives a connection, and ends it when it rests for too long, or when the proxy stops.
-async fn drive<C: Future>(
+async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<&mut C>,
     wind_up: impl Fn(Pin<&mut C>),
     place: &Place,
     activity: &Activity,
-) {
+) -> End {
     let timeouts = &place.settings.timeouts;
     let mut alarm = Alarm::new(timeouts.request_header.min(timeouts.idle));
     let (mut stopping, mut killed) = (pin!(place.stop.cancelled()), pin!(place.kill.cancelled()));
     let mut is_winding_up = false;
     poll_fn(|cx| {
-        if connection.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
-        }
         if !is_winding_up && stopping.as_mut().poll(cx).is_ready() {
             is_winding_up = true;
             wind_up(connection.as_mut());
-            if connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
-            }
+        }
+        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+            return Poll::Ready(if ended.is_ok() { End::Done } else { End::Failed });
         }
         if killed.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(());
+            return Poll::Ready(End::Broken);
         }
-        poll_overdue(cx, &mut alarm, activity, timeouts).map(|()| place.vserver.counters.timed_out.add())
+        if poll_overdue(cx, &mut alarm, activity, timeouts).is_ready() {
+            place.vserver.counters.timed_out.add();
+            return Poll::Ready(End::Broken);
+        }
+        Poll::Pending
     })
-    .await;
+    .await
+}
+
+/// Reads what a client still sends although it has its answer. A socket closed with bytes unread is reset, and a reset takes
+/// the answer away from a client that has not read it yet (RFC 9112 section 9.6).
+async fn linger(mut wire: Wire) {
+    let mut buffer = [0; 4096];
+    let mut left = LINGER_BYTES;
+    let drain = async {
+        let _ = wire.shutdown().await;
+        while left > 0 {
+            match wire.read(&mut buffer).await {
+                Ok(bytes) if bytes > 0 => left = left.saturating_sub(bytes),
+                Ok(_) | Err(_) => break,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, drain).await;
 }
 
 /// Ready when what must happen next has not happened in its time.

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 pub(crate) struct Download {
     incoming: Incoming,
     state: State,
+    error: Option<io::Error>,
 }
 
 /// Who drives the connection.
@@ -46,7 +47,7 @@ impl Download {
             tasks.spawn(drive(transaction.service.clone(), connection, idle));
             State::Detached(transaction)
         };
-        let mut download = Download { incoming, state };
+        let mut download = Download { incoming, state, error: None };
         download.notice_end();
         (!download.is_end_stream()).then(|| Box::new(download))
     }
@@ -65,6 +66,19 @@ impl Download {
             drop(transaction); // has counted before the next one begins to
             service.keep(connection);
         }
+    }
+
+    /// Ends in the middle. What came before is still to reach the client, and hyper throws away what it has not written when a
+    /// body fails; so the failure waits for the next poll.
+    fn fail<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Poll<T> {
+        self.state = State::Over;
+        self.error = Some(io::Error::other(why));
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Drives the connection until it has more of the body, has broken, or has kept silent for too long.
@@ -93,6 +107,9 @@ impl Body for Download {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = &mut *self;
+        if let Some(error) = this.error.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let mut frame = Pin::new(&mut this.incoming).poll_frame(cx);
         if frame.is_pending() {
             frame = this.poll_driven(cx);
@@ -105,26 +122,20 @@ impl Body for Download {
                 this.notice_end();
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(Some(Err(error))) => {
-                this.state = State::Over;
-                Poll::Ready(Some(Err(io::Error::other(error))))
-            }
+            Poll::Ready(Some(Err(error))) => this.fail(cx, error),
             Poll::Ready(None) => {
                 this.end();
                 Poll::Ready(None)
             }
             Poll::Pending => match this.poll_broken(cx) {
-                Poll::Ready(broken) => {
-                    this.state = State::Over;
-                    Poll::Ready(Some(Err(io::Error::other(broken))))
-                }
+                Poll::Ready(broken) => this.fail(cx, broken),
                 Poll::Pending => Poll::Pending,
             },
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.state, State::Over) && self.incoming.is_end_stream()
+        matches!(self.state, State::Over) && self.error.is_none() && self.incoming.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -60,6 +60,7 @@ impl Front {
         counters.requests.add();
         if let Err(refusal) = hop::check(&request, has_flaw) {
             counters.refused.add();
+            self.activity.cut_short();
             return refusal.response();
         }
         match self.pass_on(request).await {
@@ -113,7 +114,7 @@ impl Front {
             self.persists().then(|| cookie::take(&mut parts.headers, &self.place.settings.cookie)).flatten();
         self.origin.add(&mut parts.headers);
         let gate = hop::expects_continue(&parts.headers).then(Arc::<Gate>::default);
-        let mut request = Request::from_parts(parts, Upload::new(body, gate.clone()));
+        let mut request = Request::from_parts(parts, Upload::new(body, gate.clone(), &self.activity));
         if let Some(gate) = gate.clone() {
             hyper::ext::on_informational(&mut request, move |response| {
                 if response.status() == StatusCode::CONTINUE {

@@ -1,5 +1,6 @@
 //! The body of a request on its way to the service.
 
+use crate::client::Activity;
 use crate::service::{Meter, Waiting};
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
@@ -15,6 +16,8 @@ pub(crate) struct Upload {
     incoming: Incoming,
     meter: Option<Arc<Meter>>,
     gate: Option<Arc<Gate>>,
+    /// Hears of it if not all is read.
+    activity: Arc<Activity>,
 }
 
 /// Keeps the body back until the service says that it wants it (`Expect: 100-continue`).
@@ -43,8 +46,8 @@ impl Gate {
 }
 
 impl Upload {
-    pub(crate) fn new(incoming: Incoming, gate: Option<Arc<Gate>>) -> Self {
-        Upload { incoming, meter: None, gate }
+    pub(crate) fn new(incoming: Incoming, gate: Option<Arc<Gate>>, activity: &Arc<Activity>) -> Self {
+        Upload { incoming, meter: None, gate, activity: activity.clone() }
     }
 
     /// From here on `meter` tells whom the body waits for.
@@ -57,6 +60,14 @@ impl Upload {
     fn note(&self, waits: Waiting) {
         if let Some(meter) = &self.meter {
             meter.set_upload(waits);
+        }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if !self.incoming.is_end_stream() {
+            self.activity.cut_short();
         }
     }
 }
