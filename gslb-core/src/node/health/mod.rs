@@ -11,6 +11,7 @@
 //! disabled in the configuration: Disabled, whatever anybody says
 //! ```
 
+mod judged;
 mod last_good;
 mod silence;
 #[cfg(test)]
@@ -18,14 +19,14 @@ mod tests;
 mod trigger;
 mod words;
 
-use crate::published::{Judge, ServiceView, SiteView};
+use crate::published::{ServiceView, SiteView};
 use config::Config;
 use gslb_types::{NodeId, Rtt, ServiceState, SiteIndex, Timers, Timestamp};
+pub(crate) use judged::Judged;
 use last_good::Memory;
 pub(crate) use silence::Contact;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use words::Words;
 
 /// The judgement of all services.
 pub(crate) struct Health {
@@ -47,26 +48,6 @@ pub(crate) struct Word {
     /// Index into the configuration's services.
     pub(crate) service: usize,
     pub(crate) state: ServiceState,
-    pub(crate) response_time: Option<Rtt>,
-}
-
-/// A service and what is thought of it.
-pub(crate) struct Judged {
-    pub(crate) state: ServiceState,
-    pub(crate) since: Timestamp,
-    pub(crate) judge: Judge,
-    pub(crate) reason: String,
-    pub(crate) response_time: Option<Rtt>,
-    /// What this node's own monitors say of it, if some run.
-    pub(crate) own: Option<Checked>,
-    words: Words,
-}
-
-/// The verdict of monitors that this node runs.
-#[derive(Clone, Debug)]
-pub(crate) struct Checked {
-    pub(crate) state: ServiceState,
-    reason: String,
     pub(crate) response_time: Option<Rtt>,
 }
 
@@ -325,103 +306,5 @@ impl Health {
     fn note_last_good(&mut self) {
         let state = |service: usize| self.services.get(service).map(|judged| judged.state);
         self.memory.note(&self.config, std::mem::take(&mut self.moved), state);
-    }
-}
-
-/// What comes of judging.
-struct Verdict {
-    state: ServiceState,
-    judge: Judge,
-    reason: String,
-    response_time: Option<Rtt>,
-}
-
-impl Judged {
-    fn at_start(service: &config::Service, here: SiteIndex, now: Timestamp) -> Self {
-        let is_own = service.site == here;
-        let unwatched = if is_own { service.monitors.is_empty() } else { service.remote_monitors.is_empty() };
-        let (state, judge, reason) = match service {
-            s if !s.enabled => {
-                (ServiceState::Disabled, Judge::Configuration, "disabled in the configuration")
-            }
-            _ if is_own && unwatched => (ServiceState::Up, Judge::NoMonitor, "no monitor is bound"),
-            _ if is_own => (ServiceState::Learning, Judge::OwnMonitors, "not checked yet"),
-            _ => (ServiceState::Learning, Judge::SiteWord, "no word from its site yet"),
-        };
-        let own = Checked { state, reason: reason.to_owned(), response_time: None };
-        Judged {
-            state,
-            since: now,
-            judge,
-            reason: reason.to_owned(),
-            response_time: None,
-            own: Some(own).filter(|_| is_own || !unwatched),
-            words: Words::default(),
-        }
-    }
-
-    /// A service of the own site: up if this node or one of its neighbours sees it up, as it is for the other sites. So all
-    /// nodes of the group answer alike, and a node that has just been started takes nothing out.
-    fn among_neighbours(&self, counts: impl Fn(&NodeId) -> bool) -> Option<Verdict> {
-        let own = self.own.as_ref()?;
-        let better = self.words.together(counts).filter(|(word, _)| {
-            (*word == ServiceState::Up && own.state != ServiceState::Up)
-                || (*word == ServiceState::Down && own.state == ServiceState::Learning)
-        });
-        let Some((state, node)) = better else {
-            let judge = if self.judge == Judge::NoMonitor { Judge::NoMonitor } else { Judge::OwnMonitors };
-            return Some(own.verdict(judge));
-        };
-        let reason = format!("said by {node}; here: {}", own.reason);
-        let response_time = own.response_time.or(self.words.response_time());
-        Some(Verdict { state, judge: Judge::SiteWord, reason, response_time })
-    }
-
-    /// A service of another site. `None` leaves it as it is: nothing was said yet that counts.
-    fn of_another_site(
-        &self,
-        now: Timestamp,
-        contact: &Contact,
-        config: &Config,
-        site: SiteIndex,
-    ) -> Option<Verdict> {
-        let site = config.sites.get(site.get())?;
-        let word = self.words.together(|node| contact.counts(now, node));
-        let known = trigger::Known {
-            is_silent: contact.is_down(),
-            word: word.map(|(state, _)| state),
-            own: self.own.as_ref().map(|own| own.state),
-        };
-        match trigger::judge(site.trigger_monitor, known) {
-            Judge::RemoteMonitors => {
-                let own = self.own.as_ref()?.verdict(Judge::RemoteMonitors);
-                let said = self.words.response_time().filter(|_| !contact.is_down());
-                Some(Verdict { response_time: said.or(own.response_time), ..own })
-            }
-            Judge::Silence => {
-                let reason = format!("no word from site {} for {:?}", site.name, config.mep.down_delay);
-                Some(Verdict {
-                    state: ServiceState::Down,
-                    judge: Judge::Silence,
-                    reason,
-                    response_time: None,
-                })
-            }
-            Judge::SiteWord | Judge::OwnMonitors | Judge::NoMonitor | Judge::Configuration => {
-                let (state, node) = word?;
-                let reason = match contact.relay() {
-                    Some(relay) => format!("said by {node}, relayed by {relay}"),
-                    None => format!("said by {node}"),
-                };
-                let response_time = self.words.response_time();
-                Some(Verdict { state, judge: Judge::SiteWord, reason, response_time })
-            }
-        }
-    }
-}
-
-impl Checked {
-    fn verdict(&self, judge: Judge) -> Verdict {
-        Verdict { state: self.state, judge, reason: self.reason.clone(), response_time: self.response_time }
     }
 }

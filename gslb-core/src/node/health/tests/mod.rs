@@ -8,6 +8,7 @@ mod triggers;
 mod words;
 
 use super::*;
+use crate::published::Judge;
 use std::path::Path;
 
 const GROUP: &str = r#"

@@ -8,14 +8,17 @@
 //!     -> the site's services -> local method -> service
 //! ```
 
+mod contenders;
+mod decision;
+
 use crate::published::Published;
 use crate::table::Row;
 use arrayvec::ArrayVec;
 use config::Vserver;
-use gslb_types::{
-    AllDown, GslbMethod, LbMethod, MAX_SITES, Reach, Rtt, ServiceState, SiteIndex, Timestamp, Weight,
-};
-use lb_core::{Candidate, ServiceId};
+use contenders::{Chosen, Contender, Contenders, INLINE, Sites};
+pub use decision::{Decision, MAX_REASONS, Reason, Verdict};
+use gslb_types::{AllDown, GslbMethod, LbMethod, Reach, ServiceState, SiteIndex, Timestamp};
+use lb_core::Candidate;
 use smallvec::SmallVec;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -48,70 +51,6 @@ pub enum Family {
     V6,
 }
 
-/// A step on the way to the answer, in order; `explain` prints them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reason {
-    /// The virtual server has no service with an address of the family: NODATA.
-    NoServiceOfFamily,
-    /// So many of its services are up.
-    Up(usize),
-    /// None is up, but so many have not been checked yet and stand in.
-    Learning(usize),
-    /// None is up: `all_down` decides.
-    AllDown(AllDown),
-    /// Nothing is left to answer: every service is disabled, or `all_down` has no address of the family.
-    NothingLeft,
-    /// This LDNS has no row: nobody has measured it.
-    UnknownLdns,
-    /// What is known of an eligible site for this LDNS.
-    Site(SiteIndex, Reach),
-    /// An eligible site is pending and the LDNS is new, so the backup method answers.
-    Waiting,
-    /// No eligible site has an RTT, so the backup method answers.
-    NoRtt,
-    /// The query is dropped, as configured for LDNS without an RTT.
-    Dropped,
-    /// Only one site is eligible: there is nothing to choose.
-    OnlySite(SiteIndex),
-    /// The nearest eligible site.
-    Nearest(SiteIndex, Rtt),
-    /// So many sites are within the selection tolerance of it and take turns.
-    Equal(usize),
-    /// The site chosen, by this method.
-    Chosen(SiteIndex, GslbMethod),
-    /// The service chosen within the site (index into the configuration's services), by this method.
-    Service(usize, LbMethod),
-    /// The only eligible service of the site.
-    OnlyService(usize),
-}
-
-/// How many reasons one decision can have: one for each site and a dozen steps.
-pub const MAX_REASONS: usize = MAX_SITES + 12;
-
-/// What is answered, and why.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    /// What to do.
-    pub verdict: Verdict,
-    /// Whether the answer depended on the turn, so that the round must move on.
-    pub took_turn: bool,
-    /// The steps that led there.
-    pub reasons: ArrayVec<Reason, MAX_REASONS>,
-}
-
-/// What to do with the query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Answer the address of this service (index into the configuration's services).
-    Service(usize),
-    /// Answer the virtual server's backup addresses of the family.
-    BackupIp,
-    /// Answer no address: NODATA with the SOA.
-    Empty,
-    /// Answer nothing at all.
-    Drop,
-}
-
 /// Chooses. `row` is the LDNS's row of the RTT table, if it has one.
 pub fn decide(
     vserver: usize,
@@ -129,13 +68,6 @@ pub fn decide(
         decision.verdict = deciding.verdict(&mut decision);
     }
     decision
-}
-
-impl Decision {
-    fn say(&mut self, reason: Reason) {
-        // Full only if a step is said twice for a site; a missing line of explanation must not stop an answer.
-        let _ = self.reasons.try_push(reason);
-    }
 }
 
 /// Which services may be answered.
@@ -367,68 +299,5 @@ impl Deciding<'_> {
         let response_time =
             self.published.services.get(contender.service).and_then(|view| view.response_time);
         Candidate { response_time, ..Candidate::new(contender.position, contender.id, contender.weight) }
-    }
-}
-
-/// How many services a virtual server may have before a decision needs the heap.
-const INLINE: usize = 16;
-
-type Contenders = SmallVec<[Contender; INLINE]>;
-
-/// An eligible service.
-#[derive(Clone, Copy)]
-struct Contender {
-    position: usize,
-    service: usize,
-    site: SiteIndex,
-    id: ServiceId,
-    weight: Weight,
-}
-
-/// The sites of the contenders, in configuration order, with what is known of each. No longer than there are such sites:
-/// most groups have few of the many there may be.
-struct Sites(ArrayVec<(SiteIndex, Reach), MAX_SITES>);
-
-impl Sites {
-    fn of(contenders: &[Contender], reach: impl Fn(SiteIndex) -> Reach) -> Self {
-        let mut sites = ArrayVec::<_, MAX_SITES>::new();
-        for contender in contenders {
-            if let Err(place) = sites.binary_search_by_key(&contender.site, |(site, _)| *site) {
-                // There are no more sites than that.
-                let _ = sites.try_insert(place, (contender.site, reach(contender.site)));
-            }
-        }
-        Sites(sites)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (SiteIndex, Reach)> + '_ {
-        self.0.iter().copied()
-    }
-
-    fn reach(&self, site: SiteIndex) -> Reach {
-        let found = self.0.binary_search_by_key(&site, |(site, _)| *site).ok();
-        found.and_then(|index| self.0.get(index)).map(|(_, reach)| *reach).unwrap_or_default()
-    }
-
-    fn nearest(&self) -> Option<(SiteIndex, Rtt)> {
-        self.iter()
-            .filter_map(|(site, reach)| Some((site, reach.rtt()?)))
-            .min_by_key(|(site, rtt)| (*rtt, *site))
-    }
-}
-
-/// A chosen site.
-#[derive(Clone, Copy)]
-struct Chosen {
-    site: SiteIndex,
-    /// The service whose turn chose the site.
-    by_turn: Option<usize>,
-    /// The round for the local level: it moves on once a cycle, so that the two levels do not march in step.
-    local_round: u64,
-}
-
-impl Chosen {
-    fn site(site: SiteIndex) -> Self {
-        Chosen { site, by_turn: None, local_round: 0 }
     }
 }
