@@ -187,6 +187,7 @@ impl Setup {
                 .to_vec(),
             nodes: (0..3).map(|n| node(sites[n], n)).collect(),
             monitors: Vec::new(),
+            lb_vservers: Vec::new(),
             vservers: vec![Vserver {
                 name: "web".parse().unwrap(),
                 method: self.method,
@@ -228,6 +229,7 @@ fn service(index: usize, site: usize, address: &str) -> Service {
         threshold: None,
         remote_monitors: Vec::new(),
         remote_threshold: None,
+        lb_vserver: None,
         enabled: true,
     }
 }
