@@ -47,6 +47,10 @@ pub struct Peer {
     pub over: Option<String>,
     /// Who relays its site while this node hears no node of that site.
     pub relay: Option<String>,
+    /// For how long that relay alone has claimed to hear the site, while all others say that they do not.
+    pub contested_age_ms: Option<u64>,
+    /// How often this peer was such a relay.
+    pub contests: u64,
     /// Sessions since this node started.
     pub sessions: u64,
     /// How often it went down.
@@ -99,6 +103,10 @@ pub struct Peer {
     pub certificate_expires_in_s: Option<i64>,
     /// Frames or parts of frames that were not allowed, and skipped.
     pub violations: u64,
+    /// LDNS it asked for that were not looked at, because too many waited.
+    pub asks_dropped: u64,
+    /// LDNS it was not asked for, because too many waited.
+    pub wants_dropped: u64,
     /// Frames not understood wholly, as those of a newer version.
     pub unknown: u64,
     /// Rows it told with an RTT that nobody can have.
@@ -168,6 +176,8 @@ fn peer(view: &View<'_>, status: &PeerStatus) -> Peer {
         rtt_us: status.path_rtt.map(micros),
         over: status.over.map(|over| word(over).to_owned()),
         relay: status.relay.as_ref().map(ToString::to_string),
+        contested_age_ms: status.contested.map(|since| view.age_ms(since)),
+        contests: status.contests,
         sessions: status.sessions,
         downs: status.downs,
         downs_by_reason: status.downs_by_reason.iter().map(|(kind, n)| ((*kind).to_owned(), *n)).collect(),
@@ -194,6 +204,8 @@ fn peer(view: &View<'_>, status: &PeerStatus) -> Peer {
         certificate_expires: status.certificate_expires,
         certificate_expires_in_s: status.certificate_expires.map(|at| at.saturating_sub(view.unix_time)),
         violations: status.violations,
+        asks_dropped: status.asks_dropped,
+        wants_dropped: status.wants_dropped,
         unknown: status.unknown,
         implausible_rows: status.implausible_rows,
         implausible: status.implausible,

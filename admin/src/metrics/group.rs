@@ -65,6 +65,11 @@ const DOWN_REASONS: [&str; 8] =
 fn sessions(sheet: &mut Sheet, view: &View<'_>) {
     let peers = &view.published.peers;
     sheet.counters("gslb_peer_downs", "Transitions to down, by kind of reason", peers.iter().flat_map(downs));
+    sheet.counters(
+        "gslb_mep_transitions",
+        "Changes of a peer's state, by the state it led to and the kind of reason",
+        peers.iter().flat_map(turns),
+    );
     let over = [Over::Quic, Over::Grpc];
     sheet.gauges(
         "gslb_peer_over",
@@ -77,6 +82,11 @@ fn sessions(sheet: &mut Sheet, view: &View<'_>) {
         "gslb_peer_relayed",
         "Whether another node relays the peer's site, because no node of it is heard directly",
         each(peers, |p| Some(if p.relay.is_some() { 1.0 } else { 0.0 })),
+    );
+    sheet.gauges(
+        "gslb_peer_contested",
+        "Whether the relay of the peer's site alone claims to hear it, and all others say that they do not",
+        each(peers, |p| Some(flag(p.contested.is_some()))),
     );
     sheet.seconds(
         "gslb_peer_snapshot_received",
@@ -98,9 +108,29 @@ fn downs(peer: &PeerStatus) -> impl Iterator<Item = (Labels, u64)> {
     counts.into_iter().map(|(kind, count)| (with(peer, "reason", kind), count))
 }
 
+/// The kinds of reason for states with a session, likewise.
+const SESSION_REASONS: [(PeerState, &str); 4] = [
+    (PeerState::Up, "established"),
+    (PeerState::Up, "heard"),
+    (PeerState::Suspect, "quiet"),
+    (PeerState::Suspect, "not_heard"),
+];
+
+fn turns(peer: &PeerStatus) -> impl Iterator<Item = (Labels, u64)> {
+    let downs = DOWN_REASONS.map(|kind| (PeerState::Down, kind));
+    let mut counts: BTreeMap<(PeerState, &str), u64> =
+        SESSION_REASONS.into_iter().chain(downs).map(|turn| (turn, 0)).collect();
+    counts.extend(&peer.turns);
+    counts.into_iter().map(|((to, kind), count)| {
+        let mut labels = with(peer, "to", to.as_str());
+        labels.push(("reason", kind.to_owned()));
+        (labels, count)
+    })
+}
+
 fn traffic(sheet: &mut Sheet, peers: &[PeerStatus]) {
     type Count = fn(&PeerStatus) -> u64;
-    let counters: [(&str, &str, Count); 14] = [
+    let counters: [(&str, &str, Count); 17] = [
         ("gslb_peer_sessions", "Sessions established", |p| p.sessions),
         ("gslb_peer_refusals", "Connections and hellos turned away", |p| p.refusals),
         ("gslb_peer_resyncs", "Snapshots started anew because the peer read too slowly", |p| p.resyncs),
@@ -113,6 +143,11 @@ fn traffic(sheet: &mut Sheet, peers: &[PeerStatus]) {
         ("gslb_peer_relayed_rows_sent", "RTT rows of other sites relayed to it", |p| p.relayed_rows_out),
         ("gslb_peer_relayed_rows_received", "RTT rows of other sites it relayed", |p| p.relayed_rows_in),
         ("gslb_peer_implausible_rows", "RTT rows received that nobody can measure", |p| p.implausible_rows),
+        ("gslb_peer_asks_dropped", "LDNS it asked for that were not looked at", |p| p.asks_dropped),
+        ("gslb_peer_wants_dropped", "LDNS it was not asked for", |p| p.wants_dropped),
+        ("gslb_peer_contests", "Times it alone claimed to hear a site that all others do not", |p| {
+            p.contests
+        }),
         ("gslb_peer_violations", "Frames or parts of frames that were not allowed", |p| p.violations),
         ("gslb_peer_unknown_frames", "Frames that were not understood wholly", |p| p.unknown),
     ];

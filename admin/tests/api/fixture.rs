@@ -223,6 +223,9 @@ fn up(peer: PeerStatus) -> PeerStatus {
         links_at: Some(at(998)),
         relayed_rows_in: 7,
         downs_by_reason: BTreeMap::from([("closed", 1)]),
+        turns: BTreeMap::from([((PeerState::Up, "established"), 2), ((PeerState::Down, "closed"), 1)]),
+        contests: 1,
+        asks_dropped: 5,
         transitions: VecDeque::from([
             transition(1, at(20), (PeerState::Connecting, PeerState::Up), "up", "session established"),
             transition(3, at(480), (PeerState::Up, PeerState::Down), "closed", "connection closed: reset"),
@@ -264,6 +267,12 @@ fn down(peer: PeerStatus) -> PeerStatus {
         links: vec![link("fra/1", PeerState::Suspect, Duration::from_secs(5))].into(),
         links_at: Some(at(960)),
         downs_by_reason: BTreeMap::from([("silent", 1)]),
+        turns: BTreeMap::from([
+            ((PeerState::Up, "established"), 1),
+            ((PeerState::Suspect, "quiet"), 1),
+            ((PeerState::Down, "silent"), 1),
+        ]),
+        contested: Some(at(990)),
         transitions: VecDeque::from([
             transition(2, at(21), (PeerState::Connecting, PeerState::Up), "up", "session established"),
             transition(5, at(965), (PeerState::Up, PeerState::Suspect), "suspect", "not heard for 5s"),

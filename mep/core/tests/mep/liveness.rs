@@ -91,6 +91,57 @@ fn a_one_way_loss_shows_at_both_ends() {
     assert_eq!((net.status(0, 1).sessions, net.status(1, 0).sessions), (1, 1), "no flip-flop");
 }
 
+/// A carrier that waits for acknowledgements falls silent in the other direction, too, after a while, and its close is lost:
+/// the words that came until then are enough to know that it was our direction that broke first.
+#[test]
+fn the_end_that_is_not_heard_says_so_although_the_close_of_the_other_is_lost() {
+    let mut net = pair();
+    net.cuts.insert((1, 0));
+    let unheard = net.status(0, 1).last_word.unwrap();
+    net.run_until(ms(8_400), |net| net.status(1, 0).state == PeerState::Suspect);
+    let suspect = net.now.since(unheard);
+    assert_eq!(net.status(1, 0).transitions.back().unwrap().kind, "not_heard");
+    net.run(ms(500));
+    net.cuts.insert((0, 1));
+    net.run_until(secs(12), |net| net.status(1, 0).state == PeerState::Down);
+    let took = net.now.since(unheard);
+    println!("par is suspect after {suspect:?} and down after {took:?}");
+    assert!(suspect >= secs(5) && suspect <= ms(8_400), "{suspect:?}");
+    assert!(took >= secs(10) && took <= ms(11_300), "{took:?}");
+    assert_eq!(net.status(1, 0).downs_by_reason.into_iter().collect::<Vec<_>>(), [("not_heard", 1)]);
+    assert_eq!(net.status(0, 1).downs_by_reason.into_iter().collect::<Vec<_>>(), [("silent", 1)]);
+}
+
+/// Both directions at once: nobody says that he does not hear, since nobody is heard.
+#[test]
+fn a_cut_of_both_directions_is_silence_at_both_ends() {
+    for wait in 0..20 {
+        let mut net = pair();
+        net.run(ms(wait * 170));
+        net.part(0, 1);
+        net.run(secs(12));
+        for (at, of) in [(0, 1), (1, 0)] {
+            let reasons = net.status(at, of).downs_by_reason;
+            assert_eq!(reasons.into_iter().collect::<Vec<_>>(), [("silent", 1)], "{wait}");
+        }
+    }
+}
+
+/// One direction is lost for less than the keepalive: the words after it clear the doubt.
+#[test]
+fn a_one_way_glitch_shorter_than_the_keepalive_changes_nothing() {
+    // The last word before it came up to 3.3 s earlier.
+    for length in [5_000, 6_000, 6_600] {
+        let mut net = pair();
+        let cut = net.now;
+        net.cuts.insert((1, 0));
+        net.run(ms(length));
+        net.heal();
+        net.run(secs(20));
+        assert_eq!((down(&net, 0, cut), down(&net, 1, cut)), (None, None), "{length} ms");
+    }
+}
+
 #[test]
 fn a_glitch_shorter_than_the_keepalive_changes_nothing() {
     let mut net = pair();

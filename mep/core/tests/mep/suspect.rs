@@ -56,6 +56,28 @@ fn a_one_way_loss_makes_both_ends_suspect_the_other() {
     assert_eq!((net.status(0, 1).downs, unheard.downs), (0, 0));
 }
 
+/// Whoever shows the state of peers does not wait for its next look.
+#[test]
+fn a_session_in_doubt_is_told_at_once_and_so_is_the_end_of_the_doubt() {
+    let mut net = pair();
+    let cut = net.now;
+    net.part(0, 1);
+    net.run_until(ms(5_020), |net| net.status(0, 1).state == PeerState::Suspect);
+    net.heal();
+    net.run_until(ms(30), |net| net.is_up(0, 1));
+    let turns: Vec<(Timestamp, PeerState)> = net.hosts[0]
+        .outputs
+        .iter()
+        .filter(|(at, _)| *at >= cut)
+        .filter_map(|(at, output)| match output {
+            Output::PeerTurned { peer, state } if *peer == node("par/1") => Some((*at, *state)),
+            _ => None,
+        })
+        .collect();
+    let at: Vec<Timestamp> = net.status(0, 1).transitions.iter().skip(1).map(|t| t.at).collect();
+    assert_eq!(turns, [(at[0], PeerState::Suspect), (at[1], PeerState::Up)]);
+}
+
 #[test]
 fn a_suspect_peer_counts_as_one_with_a_session() {
     let mut net = pair();
@@ -94,6 +116,9 @@ fn changes_of_state_are_kept_with_their_reasons() {
     let last = status.transitions.back().unwrap();
     assert_eq!((last.reason.as_str(), last.number), ("peer closed: the node stops", 5));
     assert_eq!(status.downs_by_reason.into_iter().collect::<Vec<_>>(), [("goodbye", 1), ("silent", 1)]);
+    let turns =
+        [((Up, "established"), 2), ((Suspect, "quiet"), 1), ((Down, "goodbye"), 1), ((Down, "silent"), 1)];
+    assert_eq!(status.turns.into_iter().collect::<Vec<_>>(), turns);
 }
 
 #[test]
@@ -111,6 +136,14 @@ fn the_last_changes_are_kept_and_their_numbers_rise_over_all_peers() {
     let numbers: Vec<u64> = fra.transitions.iter().map(|t| t.number).collect();
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
     assert!(!numbers.contains(&par.transitions[0].number));
+    // The totals forget none. Of the words that come late some say how long ago this node was heard when they were sent.
+    let turns = [
+        ((PeerState::Up, "established"), 1),
+        ((PeerState::Up, "heard"), 60),
+        ((PeerState::Suspect, "not_heard"), 30),
+        ((PeerState::Suspect, "quiet"), 30),
+    ];
+    assert_eq!(fra.turns.into_iter().collect::<Vec<_>>(), turns);
     assert!(numbers.last() > Some(&60), "{numbers:?}");
 }
 
