@@ -65,8 +65,8 @@ async fn http_2_is_told_to_go_away_and_its_requests_end() {
     let request = hyper::Request::get("http://a.test/").body(Empty::<bytes::Bytes>::new()).unwrap();
     let response = tokio::spawn(sender.send_request(request));
     eventually("under way", || running.active() == [1]).await;
-    let stopping = tokio::spawn(running.proxy.stop(Duration::from_secs(20)));
-    eventually("told", || sender.is_closed() || !sender.is_ready()).await;
+    let (address, stopping) = (running.address, tokio::spawn(running.proxy.stop(Duration::from_secs(20))));
+    eventually("nobody listens", || std::net::TcpStream::connect(address).is_err()).await;
     go.add_permits(1);
     let response = within(response).await.unwrap().unwrap();
     assert_eq!(within(response.into_body().collect()).await.unwrap().to_bytes(), "done");

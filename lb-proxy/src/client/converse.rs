@@ -39,10 +39,16 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1024 * 1024;
 
 /// Serves the requests of one client until it leaves, rests for too long, or the proxy stops.
+///
+/// Each stage is a future of its own on the heap, so that a client that says nothing costs no more than the first.
 pub(crate) async fn converse(mut wire: Wire, peer: SocketAddr, local: SocketAddr, place: Place) {
     let settings = place.settings.clone();
+    let first = async {
+        wire.readable().await?;
+        peek(&mut wire).await
+    };
     let first = tokio::select! {
-        first = tokio::time::timeout(settings.timeouts.request_header, peek(&mut wire)) => first,
+        first = tokio::time::timeout(settings.timeouts.request_header, first) => first,
         () = place.stop.cancelled() => return,
     };
     let (read, is_h2) = match first {
@@ -53,32 +59,45 @@ pub(crate) async fn converse(mut wire: Wire, peer: SocketAddr, local: SocketAddr
     let is_tls = matches!(wire, Wire::Tls(_));
     let activity = Activity::new(is_h2);
     let stream = TokioIo::new(ClientStream::new(wire, read, activity.clone()));
-    let front = Arc::new(Front::new(&place, peer.ip(), local, is_tls, activity.clone()));
+    let front = Arc::new(Front::new(place, peer.ip(), local, is_tls, activity));
+    if is_h2 {
+        Box::pin(http2(stream, front)).await;
+    } else if let Some(wire) = Box::pin(http1(stream, front)).await {
+        Box::pin(linger(wire)).await;
+    }
+}
+
+/// HTTP/1.1. Returns the wire if the client may still be sending what nobody will read.
+async fn http1(stream: TokioIo<ClientStream>, front: Arc<Front>) -> Option<Wire> {
+    let shared = front.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let front = front.clone();
         async move { Ok::<Response<Reply>, Infallible>(front.answer(request).await) }
     });
-    if is_h2 {
-        let mut http = http2::Builder::new(TokioExecutor::new());
-        http.timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_send_buf_size(BUFFER)
-            .max_header_list_size(HEAD as u32);
-        let connection = pin!(http.serve_connection(stream, service));
-        drive(connection, |c| c.graceful_shutdown(), &place, &activity).await;
-    } else {
-        let mut http = http1::Builder::new();
-        http.max_buf_size(BUFFER).max_header_size(HEAD);
-        let mut connection = http.serve_connection(stream, service).with_upgrades();
-        let end = drive(Pin::new(&mut connection), |c| c.graceful_shutdown(), &place, &activity).await;
-        if (end == End::Failed || activity.is_cut_short())
-            && let Some(parts) = connection.into_parts()
-        {
-            linger(parts.io.into_inner().into_wire()).await;
-        }
-    }
+    let mut http = http1::Builder::new();
+    http.max_buf_size(BUFFER).max_header_size(HEAD);
+    let mut connection = http.serve_connection(stream, service).with_upgrades();
+    let end = drive(Pin::new(&mut connection), |c| c.graceful_shutdown(), &shared).await;
+    let lingers = end == End::Failed || shared.activity.is_cut_short();
+    connection.into_parts().filter(|_| lingers).map(|parts| parts.io.into_inner().into_wire())
+}
+
+/// HTTP/2.
+async fn http2(stream: TokioIo<ClientStream>, front: Arc<Front>) {
+    let shared = front.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let front = front.clone();
+        async move { Ok::<Response<Reply>, Infallible>(front.answer(request).await) }
+    });
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(BUFFER)
+        .max_header_list_size(HEAD as u32);
+    let connection = pin!(http.serve_connection(stream, service));
+    drive(connection, |c| c.graceful_shutdown(), &shared).await;
 }
 
 /// How a connection ended.
@@ -96,9 +115,9 @@ enum End {
 async fn drive<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<&mut C>,
     wind_up: impl Fn(Pin<&mut C>),
-    place: &Place,
-    activity: &Activity,
+    front: &Front,
 ) -> End {
+    let Front { place, activity, .. } = front;
     let timeouts = &place.settings.timeouts;
     let mut alarm = Alarm::new(timeouts.request_header.min(timeouts.idle));
     let (mut stopping, mut killed) = (pin!(place.stop.cancelled()), pin!(place.kill.cancelled()));

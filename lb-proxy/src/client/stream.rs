@@ -18,6 +18,14 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
+    /// Waits for the first byte, or the end.
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Wire::Plain(tcp) => tcp.readable().await,
+            Wire::Tls(_) => Ok(()), // what it has read may be decrypted already
+        }
+    }
+
     /// Closing it will tell the client that something went wrong, rather than that all was said.
     pub(crate) fn reset_on_close(&self) {
         let tcp = match self {

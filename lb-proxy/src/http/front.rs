@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 /// What all requests of one client connection share.
 pub(crate) struct Front {
-    place: Place,
+    pub(crate) place: Place,
     client: IpAddr,
     is_tls: bool,
     origin: Origin,
     /// Host, for clients of HTTP/1.0 that send none.
     local: HeaderValue,
-    activity: Arc<Activity>,
+    pub(crate) activity: Arc<Activity>,
 }
 
 /// What is kept of a request while the service works on it.
@@ -37,17 +37,17 @@ struct Asked {
 
 impl Front {
     pub(crate) fn new(
-        place: &Place,
+        place: Place,
         client: IpAddr,
         local: SocketAddr,
         is_tls: bool,
         activity: Arc<Activity>,
     ) -> Self {
         Front {
-            place: place.clone(),
+            origin: Origin::new(place.settings.forwarded, client, is_tls),
+            place,
             client: client.to_canonical(),
             is_tls,
-            origin: Origin::new(place.settings.forwarded, client, is_tls),
             local: HeaderValue::try_from(local.to_string()).unwrap_or(HeaderValue::from_static("localhost")),
             activity,
         }
