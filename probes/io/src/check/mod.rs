@@ -20,7 +20,7 @@ pub(crate) use words::words;
 
 use crate::engine::Sender;
 use crate::icmp::Pinged;
-use crate::local::Settings;
+use crate::local::{Settings, can_bind};
 use crate::tcp::{Answer, close_by_reset, connect};
 use answer::Matchers;
 use gslb_types::{Check, Rtt};
@@ -106,7 +106,14 @@ fn outcome(result: Result<CheckOutcome, Fault>) -> CheckOutcome {
 impl Run<'_> {
     async fn ping(self) -> Result<Rtt, Fault> {
         let ip = self.target.ip();
-        let pinged = self.sender.icmp.ping(ip, self.settings.source(ip));
+        let source = self.settings.source(ip);
+        if source != self.sender.settings.source(ip)
+            && let Some(source) = source
+        {
+            // The kernel takes an address that is not its own for want of a route.
+            can_bind(source).map_err(|e| Fault::Ours(format!("not sent: {}", words(&e))))?;
+        }
+        let pinged = self.sender.icmp.ping(ip, source);
         match self.limit.hold("no answer", pinged).await? {
             Pinged::Reply(rtt) => Ok(rtt),
             Pinged::Error(error) => failed(error.to_string()),

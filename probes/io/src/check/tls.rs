@@ -73,8 +73,8 @@ pub(super) fn words_of(error: &io::Error) -> Option<String> {
 
 fn certificate_words(why: &CertificateError) -> String {
     use CertificateError::{
-        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet, NotValidYetContext,
-        Revoked, UnknownIssuer,
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        NotValidYetContext, Revoked, UnknownIssuer,
     };
     match why {
         ExpiredContext { time, not_after } => {
@@ -88,13 +88,23 @@ fn certificate_words(why: &CertificateError) -> String {
         NotValidForNameContext { expected, presented } => format!(
             "the certificate is not for {}, but for {}",
             expected.to_str(),
-            if presented.is_empty() { "nobody".to_owned() } else { presented.join(", ") }
+            if presented.is_empty() { "nobody".to_owned() } else { names(presented) }
         ),
         NotValidForName => "the certificate is for another name".to_owned(),
+        BadSignature => "the certificate is not signed by the CA that it names".to_owned(),
         UnknownIssuer => "the certificate descends from none of the CA certificates".to_owned(),
         Revoked => "the certificate was revoked".to_owned(),
         other => format!("the certificate is not valid: {other}"),
     }
+}
+
+/// The names that a certificate holds, which rustls gives as `DnsName("www.example")`.
+fn names(presented: &[String]) -> String {
+    let plain = |name: &String| match name.split('"').nth(1) {
+        Some(name) => name.to_owned(),
+        None => name.clone(),
+    };
+    presented.iter().take(8).map(plain).collect::<Vec<_>>().join(", ")
 }
 
 /// A span in the largest unit that fits.

@@ -1,9 +1,13 @@
-//! A running sender with a counter of requests, and LDNS that answer as told.
+//! A running sender with a counter of requests, and LDNS and servers that answer as told.
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't be set up has failed")]
 
+pub(crate) mod certificates;
+pub(crate) mod checks;
 pub(crate) mod echo;
+pub(crate) mod figures;
 pub(crate) mod net;
+pub(crate) mod script;
 
 use gslb_types::{ProbeKind, Rtt};
 use probes_core::wire::{
@@ -79,8 +83,18 @@ impl Running {
         check: Check,
         timeout: Duration,
     ) -> CheckOutcome {
+        self.check_from(None, target, check, timeout).await
+    }
+
+    pub(crate) async fn check_from(
+        &mut self,
+        source: Option<IpAddr>,
+        target: SocketAddr,
+        check: Check,
+        timeout: Duration,
+    ) -> CheckOutcome {
         let id = self.id();
-        let request = CheckRequest { id, check: check.into(), target, source: None, timeout };
+        let request = CheckRequest { id, check: check.into(), target, source, timeout };
         self.requests.send(Request::Check(request)).await.unwrap();
         let reply = tokio::time::timeout(LONG * 2, self.replies.recv()).await.unwrap().unwrap();
         let Reply::Check(CheckReply { id: of, outcome }) = reply else { panic!("{reply:?}") };

@@ -42,13 +42,12 @@ impl Run<'_> {
         };
         let order = Order::of(check, self.target, source, self.limit.length());
         let started = commands.spawner.start(order).await.map_err(Fault::Ours)?;
-        let ended = process::watch(started, self.limit, &commands.spawner).await.map_err(Fault::Ours)?;
+        let ended = process::watch(started, self.limit).await.map_err(Fault::Ours)?;
         drop(slot);
-        let (Ended::ByItself { status, took, output } | Ended::Killed { status, took, output }) = &ended;
-        if let Ended::Killed { .. } = ended {
-            return failed(self.limit.missing("no verdict"));
+        match ended {
+            Ended::ByItself { status, took, output } => judged(check, verdict::of(status, &output), took),
+            Ended::Killed => failed(self.limit.missing("no verdict")),
         }
-        judged(check, verdict::of(*status, output), *took)
     }
 }
 

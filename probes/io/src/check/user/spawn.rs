@@ -5,11 +5,14 @@
 
 use gslb_types::UserCheck;
 use nix::unistd::{User, geteuid};
-use rustix::process::{Pid, Resource, Rlimit, prlimit, setpriority_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit, setpriority_process};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Mutex, Once, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -25,6 +28,12 @@ const DESCRIPTORS: u64 = 256;
 
 /// Bytes of memory a command may fill: enough for a script of any language.
 const MEMORY: u64 = 512 << 20;
+
+/// Whether want of limits has been said.
+static COMPLAINED: Once = Once::new();
+
+/// Between two looks after processes that are dying.
+const DEATH: Duration = Duration::from_millis(50);
 
 /// A command to start.
 pub(super) struct Order {
@@ -67,22 +76,23 @@ impl Order {
         Ok(command)
     }
 
-    fn start(&self) -> Result<Started, String> {
+    fn start(&self) -> Result<Child, String> {
         let program = self.argv.first().map_or("", String::as_str);
-        let child = self
-            .command()?
-            .spawn()
-            .map_err(|e| format!("{program} can't be run: {}", super::super::words(&e)))?;
-        let at = Instant::now();
-        let started = Started { child, at };
-        if let Some(pid) = started.pid() {
+        let child = self.command()?.spawn();
+        let child = child.map_err(|e| format!("{program} can't be run: {}", super::super::words(&e)))?;
+        if let Some(pid) = pid_of(&child) {
             restrict(pid, self.limit);
         }
-        Ok(started)
+        Ok(child)
     }
 }
 
-/// Limits of a process that runs already, for a moment without them. What can't be had is done without.
+fn pid_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+/// Limits of a process that runs already, for a moment without them. What can't be had is done without, and said once: of
+/// a process of another user that takes CAP_SYS_RESOURCE.
 fn restrict(pid: Pid, limit: Duration) {
     let most = |n: u64| Rlimit { current: Some(n), maximum: Some(n) };
     for (resource, most) in [
@@ -91,86 +101,123 @@ fn restrict(pid: Pid, limit: Duration) {
         (Resource::Data, most(MEMORY)),
         (Resource::Cpu, most(limit.as_secs().saturating_add(2))),
     ] {
-        let _ = prlimit(Some(pid), resource, most);
+        match prlimit(Some(pid), resource, most) {
+            // It may have ended by now.
+            Ok(_) | Err(Errno::SRCH) => {}
+            Err(error) => COMPLAINED.call_once(|| {
+                tracing::warn!(%error, "commands of monitors run without limits of memory, descriptors and CPU");
+            }),
+        }
     }
     let _ = setpriority_process(Some(pid), NICE);
 }
 
-/// A command that runs, as the leader of a process group of its own. It is to be watched to its end.
+/// A command that runs, as the leader of a process group of its own. Dropped, it is killed with all its group.
 pub(super) struct Started {
-    pub(super) child: Child,
+    child: Option<Child>,
     /// When its program took over.
     pub(super) at: Instant,
+    /// Where it is buried if it does not die at once.
+    grave: mpsc::Sender<Job>,
 }
 
 impl Started {
     /// Its process, and its process group.
     pub(super) fn pid(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+        self.child.as_ref().and_then(pid_of)
+    }
+
+    /// What it writes: as it was meant, and as complaints.
+    pub(super) fn outputs(&mut self) -> [Option<OwnedFd>; 2] {
+        let child = self.child.as_mut();
+        child.map_or([None, None], |c| [c.stdout.take().map(Into::into), c.stderr.take().map(Into::into)])
+    }
+
+    /// Kills what is left of the group. The leader has not been waited for: until then nobody else can have its number.
+    pub(super) fn kill(&self) {
+        if let Some(pid) = self.pid() {
+            // None of it may be left.
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn buried(mut self) -> Option<ExitStatus> {
+        let status = self.child.as_mut()?.try_wait().ok().flatten();
+        if status.is_some() {
+            self.child = None;
+        }
+        status
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(child) = self.child.take() {
+            // Without the thread it stays a zombie until the node ends.
+            let _ = self.grave.send(Job::Bury(child));
+        }
     }
 }
 
 enum Job {
-    Start(Order, oneshot::Sender<Result<Started, String>>),
+    Start(Order, mpsc::Sender<Job>, oneshot::Sender<Result<Started, String>>),
+    /// Nothing but a look after the dying.
+    Look,
+    /// A killed process, whose end may take its time, as when it waits for a disk that does not answer.
     Bury(Child),
 }
 
-/// The thread, from the first command on until this is dropped.
+/// The thread, from the first command on. It ends once this and all it has started are gone.
 #[derive(Default)]
 pub(super) struct Spawner(Mutex<Option<mpsc::Sender<Job>>>);
 
 impl Spawner {
     pub(super) async fn start(&self, order: Order) -> Result<Started, String> {
         let (tell, started) = oneshot::channel();
-        self.send(Job::Start(order, tell))?;
+        self.send(order, tell)?;
         started.await.map_err(|_| "the thread that starts commands has ended".to_owned())?
     }
 
-    /// Takes a killed process whose end has not come yet, as one may wait for a disk that does not answer.
-    pub(super) fn bury(&self, child: Child) {
-        // Without the thread it stays a zombie until the node ends.
-        let _ = self.send(Job::Bury(child));
-    }
-
-    fn send(&self, job: Job) -> Result<(), String> {
+    fn send(&self, order: Order, tell: oneshot::Sender<Result<Started, String>>) -> Result<(), String> {
         let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let job = match thread.as_ref().map(|jobs| jobs.send(job)) {
-            Some(Ok(())) => return Ok(()),
-            Some(Err(returned)) => returned.0,
-            None => return Self::begin(&mut thread, None),
+        // One that has ended is followed by another.
+        let jobs = match thread.take().filter(|jobs| jobs.send(Job::Look).is_ok()) {
+            Some(jobs) => jobs,
+            None => {
+                let (jobs, taken) = mpsc::channel();
+                let spawned = thread::Builder::new().name("user-monitors".to_owned());
+                let spawned = spawned.spawn(move || work(&taken));
+                spawned.map_err(|e| format!("no thread to start commands: {e}"))?;
+                jobs
+            }
         };
-        Self::begin(&mut thread, Some(job))
-    }
-
-    fn begin(thread: &mut Option<mpsc::Sender<Job>>, job: Option<Job>) -> Result<(), String> {
-        let (jobs, taken) = mpsc::channel();
-        let started = thread::Builder::new().name("user-monitors".to_owned()).spawn(move || work(&taken));
-        started.map_err(|e| format!("no thread to start commands: {e}"))?;
-        if let Some(job) = job {
-            let _ = jobs.send(job);
-        }
+        let sent = jobs.send(Job::Start(order, jobs.clone(), tell));
         *thread = Some(jobs);
-        Ok(())
+        sent.map_err(|_| "the thread that starts commands has ended".to_owned())
     }
 }
 
 fn work(jobs: &mpsc::Receiver<Job>) {
     let humble = humble();
     let mut dying: Vec<Child> = Vec::new();
-    while let Ok(job) = jobs.recv() {
+    loop {
+        let job = match dying.is_empty() {
+            true => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => jobs.recv_timeout(DEATH),
+        };
         dying.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         match job {
-            Job::Bury(child) => dying.push(child),
-            Job::Start(order, tell) => {
+            Ok(Job::Bury(child)) => dying.push(child),
+            Ok(Job::Start(order, grave, tell)) => {
                 let started = humble.clone().and_then(|()| order.start());
-                // A check that is gone has nobody to watch its command.
-                if let Err(Ok(mut started)) = tell.send(started) {
-                    super::process::kill(&started);
-                    if matches!(started.child.try_wait(), Ok(None)) {
-                        dying.push(started.child);
-                    }
-                }
+                let at = Instant::now();
+                // A check that is gone has nobody to watch its command: what is not taken is killed.
+                let _ = tell.send(started.map(|child| Started { child: Some(child), at, grave }));
             }
+            Ok(Job::Look) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
