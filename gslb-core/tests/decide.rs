@@ -1,7 +1,8 @@
 //! Which site and service is answered, step by step (behaviour 2, 3, 5, 6; faults I-40, I-46, I-54, I-55, I-58).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
-use config::Config;
+mod text;
+
 use gslb_core::{
     Cell, Client, Confirmed, Decision, Family, Published, Reason, Row, RttTable, Shared, Turn,
     decide::Verdict,
@@ -9,47 +10,21 @@ use gslb_core::{
 use gslb_types::{AllDown, GslbMethod, Ldns, Reach, Rtt, ServiceState, SiteIndex, Timestamp};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 
-const GROUP: &str = r#"
-version = 1
-node = "a/1"
-[[sites]]
-name = "a"
-[[sites]]
-name = "b"
-[[sites]]
-name = "c"
-[[nodes]]
-name = "a/1"
-mep = "198.18.1.1:4353"
-[[zones]]
-name = "gslb.test"
-records = '''
-@ SOA ns1 hostmaster 1 1h 15m 1w 5s
-@ NS ns1
-ns1 A 198.18.1.1
-'''
-[[services]]
-name = "a1"
-site = "a"
-address = "192.0.2.10"
-port = 80
-[[services]]
-name = "b1"
-site = "b"
-address = "192.0.2.20"
-port = 80
-[[services]]
-name = "c1"
-site = "c"
-address = "192.0.2.30"
-port = 80
-[[domains]]
-name = "www.gslb.test"
-vserver = "www"
-"#;
+/// Three sites with a service each, and nothing that chooses among them.
+fn group() -> String {
+    let parts = [
+        "version = 1\nnode = \"a/1\"\n",
+        &text::sites(&["a", "b", "c"]),
+        &text::nodes(&["a/1"]),
+        &text::service("a1", "a", "192.0.2.10", ""),
+        &text::service("b1", "b", "192.0.2.20", ""),
+        &text::service("c1", "c", "192.0.2.30", ""),
+        text::WWW,
+    ];
+    parts.concat()
+}
 
 /// The three services a1, b1, c1 are services 0, 1, 2; `vserver` is what stands in its table beside the name.
 struct Bench {
@@ -71,14 +46,9 @@ fn site(n: usize) -> SiteIndex {
     SiteIndex::new(n).unwrap()
 }
 
-fn load(text: &str) -> Config {
-    let mut read = |_: &Path| Ok(text.as_bytes().to_vec());
-    config::load(Path::new("/etc/gslb.toml"), &mut read, None).unwrap_or_else(|errors| panic!("{errors}"))
-}
-
 impl Bench {
     fn new(vserver: &str) -> Self {
-        Bench::of(&format!("{GROUP}\n[[vservers]]\nname = \"www\"\n{vserver}\n"))
+        Bench::of(&format!("{}\n[[vservers]]\nname = \"www\"\n{vserver}\n", group()))
     }
 
     fn plain(more: &str) -> Self {
@@ -86,7 +56,7 @@ impl Bench {
     }
 
     fn of(text: &str) -> Self {
-        let shared = Shared::new(&Arc::new(load(text)), 1, at(0));
+        let shared = Shared::new(&text::load(text, None), 1, at(0));
         let mut published = Arc::into_inner(shared.published.into_inner()).unwrap();
         published.services.iter_mut().for_each(|s| s.state = Up);
         Bench { published, row: None, now: at(100), turn: Turn::default() }
@@ -331,7 +301,7 @@ port = 80
     fn bench(method: &str) -> Bench {
         let vserver =
             format!("name = \"www\"\nlocal_method = \"{method}\"\nservices = [\"a1\", \"b1\", \"a2\"]");
-        let mut b = Bench::of(&format!("{GROUP}{TWO_AT_A}\n[[vservers]]\n{vserver}\n"));
+        let mut b = Bench::of(&format!("{}{TWO_AT_A}\n[[vservers]]\n{vserver}\n", group()));
         b.published.services[2].state = Up;
         b.row(0, [ms(5), ms(50), ms(60)])
     }

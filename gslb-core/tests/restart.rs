@@ -2,45 +2,30 @@
 //! nothing is left behind.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod text;
+
 use config::Config;
 use gslb_core::{Birth, Input, Node, Output, Shared};
 use gslb_types::{Ldns, Reach, Rtt, ServiceState, SiteIndex, Timestamp};
 use probes_core::wire::{CheckOutcome, CheckReply, ProbeOutcome, ProbeReply, ProbeRequest};
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-const GROUP: &str = r#"
-version = 1
-[[sites]]
-name = "a"
-[[nodes]]
-name = "a/1"
-mep = "198.18.1.1:4353"
-[[zones]]
-name = "gslb.test"
-records = '''
-@ SOA ns1 hostmaster 1 1h 15m 1w 5s
-@ NS ns1
-ns1 A 198.18.1.1
-'''
-[[monitors]]
-name = "web"
-kind = "tcp"
-[[services]]
-name = "a1"
-site = "a"
-address = "198.18.1.80"
-port = 80
-monitors = ["web"]
-[[vservers]]
-name = "www"
-services = ["a1"]
-[[domains]]
-name = "www.gslb.test"
-vserver = "www"
-"#;
+/// One node, and one service that it checks.
+fn group(more: &str) -> Arc<Config> {
+    let parts = [
+        "version = 1\n",
+        more,
+        &text::sites(&["a"]),
+        &text::nodes(&["a/1"]),
+        text::WEB,
+        &text::service("a1", "a", "198.18.1.80", "monitors = [\"web\"]"),
+        &text::vserver("www", &["a1"], ""),
+        text::WWW,
+    ];
+    text::load(&parts.concat(), None)
+}
 
 struct Bench {
     config: Arc<Config>,
@@ -58,10 +43,7 @@ fn asker() -> IpAddr {
 
 impl Bench {
     fn new(more: &str) -> Self {
-        let text = format!("{GROUP}{more}");
-        let mut read = |_: &Path| Ok(text.clone().into_bytes());
-        let config = config::load(Path::new("/etc/gslb.toml"), &mut read, None);
-        let config = Arc::new(config.unwrap_or_else(|errors| panic!("{errors}")));
+        let config = group(more);
         let shared = Arc::new(Shared::new(&config, 1, at(0)));
         let node = node(&config, &shared, 0);
         Bench { config, shared, node }

@@ -6,3 +6,5 @@ mod partitions;
 mod sessions;
 mod sharing;
 mod show;
+#[path = "../text/mod.rs"]
+mod text;

@@ -4,6 +4,7 @@
 //! out by themselves. Probes and checks are answered as the tests say.
 
 use crate::show::Watch;
+use crate::text;
 use config::Config;
 use gslb_core::{Birth, Input, Node, Output, SessionKey, Shared};
 use gslb_types::{NodeId, ProbeKind, Reach, Rtt, Timestamp};
@@ -11,7 +12,6 @@ use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, Over};
 use probes_core::wire::{CheckOutcome, CheckReply, CheckRequest, ProbeOutcome, ProbeReply, ProbeRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,23 +44,21 @@ pub(crate) fn text(nodes: &[&str]) -> String {
             sites.push(site);
         }
     }
-    let mut text =
-        "version = 1\n[ldns]\nidle_timeout = \"1h\"\n[[monitors]]\nname = \"web\"\nkind = \"tcp\"\n"
-            .to_owned();
-    for (n, site) in sites.iter().enumerate() {
-        text += &format!("[[sites]]\nname = \"{site}\"\n");
-        text += &format!(
-            "[[services]]\nname = \"web-{site}\"\nsite = \"{site}\"\naddress = \"198.18.{n}.80\"\nport = 80\nmonitors = [\"web\"]\n"
-        );
-    }
-    for (n, node) in nodes.iter().enumerate() {
-        text += &format!("[[nodes]]\nname = \"{node}\"\nmep = \"198.18.0.{}:4353\"\n", n + 1);
-    }
-    let services: Vec<String> = sites.iter().map(|site| format!("\"web-{site}\"")).collect();
-    text += &format!("[[vservers]]\nname = \"www\"\nservices = [{}]\n", services.join(", "));
-    text += "[[domains]]\nname = \"www.gslb.test\"\nvserver = \"www\"\n";
-    text += "[[zones]]\nname = \"gslb.test\"\nrecords = '''\n@ SOA ns hostmaster 1 1h 15m 1w 5s\n@ NS ns\nns A 198.18.0.1\n'''\n";
-    text
+    let names: Vec<String> = sites.iter().map(|site| format!("web-{site}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let services = sites.iter().zip(&names).zip(0..).map(|((site, name), n)| {
+        text::service(name, site, &format!("198.18.{n}.80"), "monitors = [\"web\"]")
+    });
+    let parts = [
+        "version = 1\n[ldns]\nidle_timeout = \"1h\"\n",
+        text::WEB,
+        &text::sites(&sites),
+        &services.collect::<String>(),
+        &text::nodes(nodes),
+        &text::vserver("www", &names, ""),
+        text::WWW,
+    ];
+    parts.concat()
 }
 
 fn session_key(n: u32) -> SessionKey {
@@ -137,9 +135,7 @@ impl Net {
             watched: None,
         };
         for id in nodes {
-            let mut read = |_: &Path| Ok(of(id).into_bytes());
-            let config = config::load(Path::new("/etc/gslb.toml"), &mut read, Some(id));
-            let config = Arc::new(config.unwrap_or_else(|errors| panic!("{errors}")));
+            let config = text::load(&of(id), Some(id));
             let shared = Arc::new(Shared::new(&config, 1, net.now));
             net.hosts.push(Host {
                 id: id.parse().unwrap(),

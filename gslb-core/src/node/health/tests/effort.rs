@@ -21,7 +21,7 @@ fn many() -> Health {
         format!("[[vservers]]\nname = \"v{v}\"\nservices = [{}]\n", bound.join(", "))
     });
     let more: String = services.chain(vservers).collect();
-    let mut health = read(&format!("{GROUP}{more}"));
+    let mut health = read(&(group() + &more));
     health.peer_up(at(0), site_b(), &node("b/1"));
     health
 }

@@ -44,7 +44,7 @@ fn who_was_up_last_is_remembered_when_all_are_down() {
 #[test]
 fn each_virtual_server_remembers_its_own_who_was_up_last() {
     let more = "[[vservers]]\nname = \"two\"\nservices = [\"a1\", \"a6\"]\n";
-    let mut h = read(&format!("{GROUP}{more}"));
+    let mut h = read(&(group() + more));
     h.peer_up(at(0), site_b(), &node("b/1"));
     h.own_verdict(at(1), A1, Up, "passed");
     h.says(1, "b/1", Up);

@@ -4,77 +4,34 @@ mod effort;
 mod last_good;
 mod relays;
 mod silence;
+#[path = "../../../../tests/text/mod.rs"]
+mod text;
 mod triggers;
 mod words;
 
 use super::*;
 use crate::published::Judge;
-use std::path::Path;
 
-const GROUP: &str = r#"
-version = 1
-node = "a/1"
-[mep]
-down_delay = "15s"
-[[sites]]
-name = "a"
-[[sites]]
-name = "b"
-[[nodes]]
-name = "a/1"
-mep = "198.18.1.1:4353"
-[[nodes]]
-name = "b/1"
-mep = "198.18.2.1:4353"
-[[nodes]]
-name = "b/2"
-mep = "198.18.2.2:4353"
-[[monitors]]
-name = "web"
-kind = "tcp"
-[[services]]
-name = "a1"
-site = "a"
-address = "192.0.2.10"
-port = 80
-monitors = ["web"]
-[[services]]
-name = "a2"
-site = "a"
-address = "192.0.2.11"
-port = 80
-[[services]]
-name = "b1"
-site = "b"
-address = "192.0.2.20"
-port = 80
-monitors = ["web"]
-[[services]]
-name = "off"
-site = "b"
-address = "192.0.2.21"
-port = 80
-enabled = false
-[[services]]
-name = "a6"
-site = "a"
-address = "2001:db8::10"
-port = 80
-monitors = ["web"]
-[[zones]]
-name = "gslb.test"
-records = '''
-@ SOA ns1 hostmaster 1 1h 15m 1w 5s
-@ NS ns1
-ns1 A 198.18.1.1
-'''
-[[vservers]]
-name = "www"
-services = ["a1", "b1", "a6"]
-[[domains]]
-name = "www.gslb.test"
-vserver = "www"
-"#;
+/// Two sites, services with and without a monitor, one that is disabled, one with an IPv6 address, and a virtual server of
+/// three.
+fn group() -> String {
+    let web = "monitors = [\"web\"]";
+    let parts = [
+        "version = 1\nnode = \"a/1\"\n[mep]\ndown_delay = \"15s\"\n",
+        &text::sites(&["a", "b"]),
+        &text::nodes(&["a/1", "b/1", "b/2"]),
+        text::WEB,
+        &text::service("a1", "a", "192.0.2.10", web),
+        &text::service("a2", "a", "192.0.2.11", ""),
+        &text::service("b1", "b", "192.0.2.20", web),
+        &text::service("off", "b", "192.0.2.21", "enabled = false"),
+        &text::service("a6", "a", "2001:db8::10", web),
+        &text::vserver("www", &["a1", "b1", "a6"], ""),
+        text::WWW,
+    ];
+    parts.concat()
+}
+
 const A1: usize = 0;
 const B1: usize = 2;
 const OFF: usize = 3;
@@ -86,15 +43,13 @@ fn health() -> Health {
 
 /// With more of site b, and of its service b1.
 fn with(site: &str, service: &str) -> Health {
-    let text = GROUP.replace("name = \"b\"\n", &format!("name = \"b\"\n{site}\n"));
+    let text = group().replace("name = \"b\"\n", &format!("name = \"b\"\n{site}\n"));
     let text = text.replace("name = \"b1\"\n", &format!("name = \"b1\"\n{service}\n"));
     read(&text)
 }
 
 fn read(text: &str) -> Health {
-    let mut read = |_: &Path| Ok(text.as_bytes().to_vec());
-    let config = config::load(Path::new("/etc/gslb.toml"), &mut read, None);
-    Health::new(Arc::new(config.unwrap_or_else(|errors| panic!("{errors}"))), at(0))
+    Health::new(text::load(text, None), at(0))
 }
 
 fn at(s: u64) -> Timestamp {
