@@ -1,7 +1,7 @@
 //! Links and sites that fail: who is judged by whom, when, and what no answer may see (faults I-43 to I-46).
 
 use crate::net::{Net, ldns, ms, secs, text};
-use gslb_core::{Judge, decide::Verdict};
+use gslb_core::{Judge, PeerState, decide::Verdict};
 use gslb_types::{Reach, ServiceState, Timestamp};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -59,6 +59,27 @@ fn with_one_link_of_three_cut_no_answer_changes_anywhere() {
     net.run(secs(60));
     assert_eq!(net.changes(), [] as [String; 0]);
     assert_eq!(net.site("a/1", "b").relayed_via, None);
+}
+
+/// An operator who watches sees the doubt at once, and not with the next look.
+#[test]
+fn a_session_in_doubt_is_published_at_that_moment() {
+    let mut net = group("");
+    net.run(Duration::from_millis(333));
+    net.cut("a/1", "b/1");
+    let seen = |net: &Net| {
+        let published = net.hosts[net.place("a/1")].shared.published.load_full();
+        let peer = published.peers.iter().find(|peer| peer.peer.to_string() == "b/1").cloned();
+        (published.at, peer.map(|peer| (peer.state, peer.since)))
+    };
+    for _ in 0..1_500 {
+        net.run(Duration::from_millis(5));
+        if let (at, Some((PeerState::Suspect, since))) = seen(&net) {
+            assert_eq!(at, since, "published {:?} late", at.since(since));
+            return;
+        }
+    }
+    panic!("not in doubt: {:?}", seen(&net));
 }
 
 #[test]

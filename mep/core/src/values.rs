@@ -142,6 +142,10 @@ pub struct ServiceMetric {
     pub bytes: Option<u64>,
     /// Packets both ways in the bandwidth window, if its traffic is seen.
     pub packets: Option<u64>,
+    /// Requests since the teller started, if its traffic is seen.
+    pub requests: Option<u64>,
+    /// Time to the first byte of its responses, if they are seen and understood.
+    pub ttfb: Option<Rtt>,
 }
 
 impl ServiceMetric {
@@ -155,6 +159,8 @@ impl ServiceMetric {
             connections: None,
             bytes: None,
             packets: None,
+            requests: None,
+            ttfb: None,
         }
     }
 }

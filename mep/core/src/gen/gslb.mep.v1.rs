@@ -228,6 +228,12 @@ pub struct Service {
     /// Packets both ways in the bandwidth window.
     #[prost(uint64, optional, tag = "7")]
     pub packets: ::core::option::Option<u64>,
+    /// Requests since the sender started (1.1).
+    #[prost(uint64, optional, tag = "8")]
+    pub requests: ::core::option::Option<u64>,
+    /// Time to the first byte of its responses in microseconds (1.1).
+    #[prost(uint32, optional, tag = "9")]
+    pub ttfb_us: ::core::option::Option<u32>,
 }
 /// See Frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

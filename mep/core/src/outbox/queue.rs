@@ -46,7 +46,7 @@ pub(crate) struct Queue {
 impl Queue {
     /// Keys that wait to be told; what a snapshot has still before it is not known.
     pub(crate) fn len(&self) -> usize {
-        self.lag() + self.asked.len() + self.wants()
+        self.lag() + self.withdrawn.pending + self.asked.len() + self.wants()
     }
 
     /// When there will be something to say though nothing happens until then.
@@ -114,10 +114,10 @@ impl Queue {
         self.wanted.map_or(0, |wanted| wanted.pending)
     }
 
-    /// How many changes it keeps from being forgotten.
+    /// How many changes it keeps from being forgotten, and would not if everything were told anew.
     pub(crate) fn lag(&self) -> usize {
         let relayed: usize = self.streams.values().map(|stream| stream.rtts.pending).sum();
-        self.rtts.pending + self.sightings.pending + self.sessions.pending + self.withdrawn.pending + relayed
+        self.rtts.pending + self.sightings.pending + self.sessions.pending + relayed
     }
 
     /// Whether something may wait for room, or to become due.

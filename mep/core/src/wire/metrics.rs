@@ -21,6 +21,8 @@ pub(super) fn site_metrics(services: &[ServiceMetric], age: Duration) -> proto::
         connections: service.connections,
         bytes: service.bytes,
         packets: service.packets,
+        requests: service.requests,
+        ttfb_us: service.ttfb.map(Rtt::as_micros),
     });
     proto::SiteMetrics { age_ms: millis(age), services: services.collect() }
 }
@@ -38,17 +40,22 @@ fn read_service(service: &proto::Service, doubts: &mut Doubts) -> Option<Service
         doubts.faults += 1;
         return None;
     };
-    let in_range = |us: &u32| (Rtt::MIN.as_micros()..=Rtt::MAX.as_micros()).contains(us);
-    let response_time = service.response_time_us.filter(in_range);
-    doubts.faults += u64::from(response_time != service.response_time_us);
+    let mut time = |told: Option<u32>| {
+        let read = told.filter(|us| (Rtt::MIN.as_micros()..=Rtt::MAX.as_micros()).contains(us));
+        doubts.faults += u64::from(read != told);
+        read.map(Rtt::from_micros)
+    };
+    let (response_time, ttfb) = (time(service.response_time_us), time(service.ttfb_us));
     Some(ServiceMetric {
         name,
         state: state_from_wire(service.state, doubts),
-        response_time: response_time.map(Rtt::from_micros),
+        response_time,
         active: service.active,
         connections: service.connections,
         bytes: service.bytes,
         packets: service.packets,
+        requests: service.requests,
+        ttfb,
     })
 }
 
@@ -100,6 +107,8 @@ mod tests {
                 connections: Some(u64::MAX),
                 bytes: Some(7),
                 packets: Some(1),
+                requests: Some(12),
+                ttfb: Some(Rtt::MAX),
                 ..up("web-b")
             },
         ];
@@ -131,8 +140,9 @@ mod tests {
             ..Default::default()
         };
         let mut doubts = Doubts::default();
-        let read = read_services(vec![told("web\u{1b}[2J", 5), told("web", 0), told("ok", 5)], &mut doubts);
+        let late = proto::Service { ttfb_us: Some(u32::MAX), ..told("ok", 5) };
+        let read = read_services(vec![told("web\u{1b}[2J", 5), told("web", 0), late], &mut doubts);
         let ok = ServiceMetric { response_time: Some(Rtt::from_micros(5)), ..up("ok") };
-        assert_eq!((read, doubts.faults), (vec![up("web"), ok], 2));
+        assert_eq!((read, doubts.faults), (vec![up("web"), ok], 3));
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gslb_types::Timestamp;
 use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, Over};
 use mep_core::proto::{self, frame::Body};
-use mep_core::{Mep, Output, PeerStatus, Values};
+use mep_core::{Mep, Output, PeerStatus, Settings, Values};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,8 +28,12 @@ struct Played {
 
 impl Group {
     pub(crate) fn of(nodes: &[&str]) -> Self {
+        Group::with(settings(nodes))
+    }
+
+    pub(crate) fn with(settings: Settings) -> Self {
         let now = Timestamp::from_micros(5_000_000);
-        let mep = Mep::new(now, node("par/1"), 7, settings(nodes), 1);
+        let mep = Mep::new(now, node("par/1"), 7, settings, 1);
         Group { now, mep, peers: BTreeMap::new(), conns: 0 }
     }
 
