@@ -8,14 +8,17 @@ pub mod node;
 pub mod persistence;
 mod published;
 mod table;
+mod traffic;
 
 pub use cell::{Cell, Confirmed, Told};
 pub use counters::{DnsCounters, DnsCounts};
 pub use decide::{Client, Decision, Family, Reason, Turn, decide};
-pub use node::{Birth, Input, Node, NodeStats, Output};
+pub use node::{Birth, Input, LocalHealth, Node, NodeStats, Output};
 pub use published::{Judge, MonitorView, Published, ServiceView, Shared, SiteView, Turns, VserverTurns};
 pub use table::{Row, RttTable};
+pub use traffic::{LocalView, Traffic};
 // What the fields of `Published` are made of, for readers that name none of the machines.
+pub use lb_core::{BalancerView, MemberView, NoService, Out};
 pub use mep_core::carrier::Over;
 pub use mep_core::{KnownSession, LinkStatus, PeerState, PeerStatus, SessionKey, Strangers, Transition};
 pub use probes_core::{ProberStats, monitors::MonitorStats};

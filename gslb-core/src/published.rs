@@ -8,6 +8,7 @@ use crate::counters::DnsCounters;
 use crate::dns::Zones;
 use crate::node::NodeStats;
 use crate::table::RttTable;
+use crate::traffic::{LocalView, Traffic};
 use arc_swap::ArcSwap;
 use config::Config;
 use gslb_types::{NodeId, Rtt, ServiceState, Timestamp};
@@ -51,6 +52,9 @@ pub struct Published {
     pub last_good: Vec<Vec<bool>>,
     /// Persistence sessions kept.
     pub persistence: usize,
+    /// What this node's data plane shows, by index into [`Config::lb_vservers`]; `None` of other sites, and while nothing is
+    /// heard of it.
+    pub local: Arc<Vec<Option<LocalView>>>,
 }
 
 /// A service as this node judges it.
@@ -72,6 +76,8 @@ pub struct ServiceView {
     pub last_good: bool,
     /// Mean response time of its monitors; `None` until measured.
     pub response_time: Option<Rtt>,
+    /// Its traffic, if it passes through the nodes of its site.
+    pub traffic: Option<Traffic>,
     /// Its monitors, for services of this site.
     pub monitors: Vec<MonitorView>,
 }
@@ -83,6 +89,8 @@ pub enum Judge {
     Configuration,
     /// It is of this site and has no monitor.
     NoMonitor,
+    /// It is of this site and stands for an LB virtual server, whose effective state it has.
+    LbVserver,
     /// It is of this site, and this node's monitors decide.
     OwnMonitors,
     /// The nodes of its site say so, to this node or to a relay.
@@ -99,6 +107,7 @@ impl Judge {
         match self {
             Judge::Configuration => "configuration",
             Judge::NoMonitor => "no_monitor",
+            Judge::LbVserver => "lb_vserver",
             Judge::OwnMonitors => "own_monitors",
             Judge::SiteWord => "site_word",
             Judge::RemoteMonitors => "remote_monitors",

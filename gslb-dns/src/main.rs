@@ -15,6 +15,7 @@ mod clock;
 mod demo;
 mod identity;
 mod listen;
+mod local;
 mod node_task;
 mod pki;
 mod run;

@@ -1,8 +1,9 @@
 //! The one task that owns the node's machine: feeds it, and carries out what it says.
 
 use crate::clock::Clock;
+use crate::local::Ear;
 use futures_util::FutureExt;
-use gslb_core::{Input, Node, Output};
+use gslb_core::{Input, LocalView, Node, Output};
 use gslb_types::Timestamp;
 use mep_core::carrier::{CarrierCommand, CarrierEvent};
 use probes_io::{Reply, Request};
@@ -26,6 +27,10 @@ pub(crate) struct Channels {
     pub(crate) events: mpsc::Receiver<CarrierEvent>,
     pub(crate) requests: mpsc::Sender<Request>,
     pub(crate) commands: mpsc::Sender<CarrierCommand>,
+    /// What the data plane shows.
+    pub(crate) local: mpsc::Receiver<Vec<LocalView>>,
+    /// Who tells it how services are.
+    pub(crate) ear: Ear,
 }
 
 /// Drives nodes made by `make` until `stop` is cancelled. A node that panics is replaced by a new one, while the DNS threads
@@ -75,6 +80,9 @@ impl NodeTask<'_> {
                 Some(ldns) = self.channels.sightings.recv() => self.sightings(ldns),
                 Some(reply) = self.channels.replies.recv() => self.replies(reply),
                 Some(event) = self.channels.events.recv() => self.events(event),
+                Some(views) = self.channels.local.recv() => {
+                    self.node.handle_input(self.clock.now(), Input::Local(views));
+                }
                 Ok(permit) = requests.reserve(), if !self.requests.is_empty() => {
                     if let Some(request) = self.requests.pop_front() {
                         permit.send(request);
@@ -109,6 +117,7 @@ impl NodeTask<'_> {
                 Output::Probe(probe) => self.requests.push_back(Request::Probe(probe)),
                 Output::Check(check) => self.requests.push_back(Request::Check(check)),
                 Output::Carrier(command) => self.commands.push_back(command),
+                Output::Local(health) => self.channels.ear.hear(&health),
             }
         }
         while let Some(request) = self.requests.pop_front() {
@@ -210,6 +219,8 @@ vserver = "www"
             events: mpsc::channel(1).1,
             requests: sender,
             commands: mpsc::channel(16).0,
+            local: mpsc::channel(1).1,
+            ear: Ear::default(),
         };
         let lives = Arc::new(AtomicUsize::new(0));
         let (counted, published) = (lives.clone(), shared.clone());

@@ -92,7 +92,7 @@ fn certificate_files(config: &Config) -> impl Iterator<Item = &Path> {
 pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
     let config = Arc::new(load(args).map_err(RunError::Config)?);
     let identity = Arc::new(identity(&config)?);
-    raise_descriptor_limit(config.dns.tcp_connections);
+    raise_descriptor_limit(config.dns.tcp_connections, proxied(&config));
     let runtime = runtime()?;
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), RunError> {
         let admin = server.admin.map(tracing::field::display);
         let icmp = &server.icmp;
         tracing::info!(
-            %node, dns = ?server.dns, mep = %server.mep, admin, icmp_v4 = %icmp.v4, icmp_v6 = %icmp.v6, "node runs"
+            %node, dns = ?server.dns, lb = ?server.lb, mep = %server.mep, admin, icmp_v4 = %icmp.v4, icmp_v6 = %icmp.v6, "node runs"
         );
         let reread = server.certificates();
         let failure = tokio::select! {
@@ -175,9 +175,16 @@ pub(crate) fn identity(config: &Config) -> Result<Identity, RunError> {
 /// checks and probes under way the rest.
 const OTHER_DESCRIPTORS: u64 = 576;
 
+/// Client connections that the LB virtual servers of this node may have at once.
+fn proxied(config: &Config) -> usize {
+    let here = config.lb_vservers.iter().filter(|lb| lb.site == config.this_site());
+    here.map(|lb| lb.max_connections).fold(0, usize::saturating_add)
+}
+
 /// A probe or a TCP client takes a descriptor; the usual soft limit of 1024 is far below the hard one. Where that is too low
 /// as well, DNS clients over TCP could take all there are: monitors and the admin API would stand still.
-fn raise_descriptor_limit(tcp_connections: usize) {
+/// An LB virtual server needs two for each client: its own and the service's.
+fn raise_descriptor_limit(tcp_connections: usize, proxied: usize) {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     let raised = if soft < hard { setrlimit(Resource::RLIMIT_NOFILE, hard, hard) } else { Ok(()) };
@@ -185,13 +192,16 @@ fn raise_descriptor_limit(tcp_connections: usize) {
         tracing::warn!(%error, soft, hard, "the limit of open files could not be raised");
     }
     let limit = if raised.is_ok() { hard } else { soft };
-    let needed = u64::try_from(tcp_connections).unwrap_or(u64::MAX).saturating_add(OTHER_DESCRIPTORS);
+    let clients = tcp_connections.saturating_add(proxied.saturating_mul(2));
+    let needed = u64::try_from(clients).unwrap_or(u64::MAX).saturating_add(OTHER_DESCRIPTORS);
     if limit < needed {
         tracing::warn!(
             limit,
             needed,
             tcp_connections,
-            "DNS clients over TCP can take all descriptors: raise the limit of open files or lower dns.tcp_connections"
+            proxied,
+            "DNS clients over TCP and clients of LB virtual servers can take all descriptors: raise the limit of open files, or lower \
+             dns.tcp_connections or max_connections"
         );
     }
 }

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::identity;
 use crate::listen::{self, Context, Listeners};
+use crate::local::{Ear, Local};
 use crate::node_task::{self, Channels};
 use crate::tasks::Tasks;
 use config::Config;
@@ -20,6 +21,9 @@ use tokio_util::sync::CancellationToken;
 /// Probes, replies, frames and commands that may wait for one another; none of the machines needs more to keep going.
 const QUEUE: usize = 4096;
 
+/// Views of the data plane that may wait for the machine: an older one is of little use.
+const VIEWS: usize = 4;
+
 /// How long changes of health wait for others before queries see them together.
 const COALESCE: Duration = Duration::from_millis(50);
 
@@ -32,6 +36,9 @@ pub(crate) enum StartError {
     /// The exchange's address can't be taken.
     #[error(transparent)]
     Mep(#[from] BindError),
+    /// An LB virtual server can't listen, or its certificates can't be used.
+    #[error(transparent)]
+    Local(#[from] lb_proxy::StartError),
     /// Probes can't be sent.
     #[error("probes: {0}")]
     Probe(#[from] ProbeError),
@@ -51,6 +58,8 @@ pub(crate) struct Server {
     pub(crate) admin: Option<SocketAddr>,
     /// Where it listens for peers.
     pub(crate) mep: SocketAddr,
+    /// Where its LB virtual servers listen.
+    pub(crate) lb: Vec<SocketAddr>,
     /// What pings are sent by.
     pub(crate) icmp: probes_io::IcmpSockets,
     /// What it publishes.
@@ -83,6 +92,7 @@ impl Server {
             }
             None => None,
         };
+        let local = Local::start(&config, &stop)?;
         let (request_sender, requests) = mpsc::channel(QUEUE);
         let (reply_sender, replies) = mpsc::channel(QUEUE);
         let probing = ProbeIo::start(probe_settings(&config), requests, reply_sender, &stop)?;
@@ -92,6 +102,7 @@ impl Server {
             dns: listeners.addresses(),
             admin: admin.as_ref().map(|(address, _)| *address),
             mep: carrier.local_address(),
+            lb: local.as_ref().map(Local::addresses).unwrap_or_default(),
             icmp: probing.icmp(),
             shared: shared.clone(),
             certificates: Arc::default(),
@@ -118,12 +129,19 @@ impl Server {
             "the carrier of the metric exchange",
             carrier.run(commands, event_sender, CancellationToken::new()),
         );
+        let ear = local.as_ref().map_or_else(Ear::default, Local::ear);
+        let (view_sender, views) = mpsc::channel(VIEWS);
+        if let Some(local) = local {
+            server.tasks.spawn("the LB virtual servers", local.serve(view_sender, stop.clone()));
+        }
         let channels = Channels {
             sightings: sighting_queue,
             replies,
             events,
             requests: request_sender,
             commands: command_sender,
+            local: views,
+            ear,
         };
         let make = move |now| Node::new(config.clone(), shared.clone(), &birth(), now);
         server.tasks.spawn("the node task", node_task::supervise(make, clock, channels, stop));

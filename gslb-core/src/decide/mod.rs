@@ -294,10 +294,17 @@ impl Deciding<'_> {
         choice.and_then(|c| here.get(c.index)).or(here.first()).map_or(0, |c| c.service)
     }
 
-    /// What the local methods know of a service whose traffic does not pass through this node: its response time.
+    /// What the local methods know of a service: its response time, and its traffic where that passes through nodes.
     fn candidate(&self, contender: &Contender) -> Candidate {
-        let response_time =
-            self.published.services.get(contender.service).and_then(|view| view.response_time);
-        Candidate { response_time, ..Candidate::new(contender.position, contender.id, contender.weight) }
+        let view = self.published.services.get(contender.service);
+        let traffic = view.and_then(|view| view.traffic).unwrap_or_default();
+        Candidate {
+            active: traffic.active.map(|active| u32::try_from(active).unwrap_or(u32::MAX)),
+            response_time: view.and_then(|view| view.response_time),
+            ttfb: traffic.ttfb,
+            bytes: traffic.bytes,
+            packets: traffic.packets,
+            ..Candidate::new(contender.position, contender.id, contender.weight)
+        }
     }
 }

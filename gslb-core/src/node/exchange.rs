@@ -5,6 +5,7 @@ use super::sites::{self, RELAY_SLACK};
 use super::{Heard, Node};
 use crate::cell::Cell;
 use crate::persistence::Teller;
+use crate::traffic::Traffic;
 use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteIndex, SiteName, Timestamp};
 use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric, SessionKey};
 use std::time::Duration;
@@ -206,7 +207,8 @@ impl Node {
     fn metrics(&mut self, now: Timestamp, peer: &NodeId, metrics: &[ServiceMetric], relayed: bool) {
         let words = metrics.iter().filter_map(|metric| {
             let service = self.places.service(&metric.name)?;
-            Some(Word { service, state: metric.state, response_time: metric.response_time })
+            let traffic = Traffic::of_metric(metric);
+            Some(Word { service, state: metric.state, response_time: metric.response_time, traffic })
         });
         let words: Vec<Word> = words.collect();
         let unknown = (metrics.len() - words.len()) as u64;

@@ -90,10 +90,12 @@ impl Node {
             monitors::Output::Check(request) => self.outputs.push_back(Output::Check(request)),
             monitors::Output::Verdict { service, state, reason } => {
                 self.health.own_verdict(now, service, state, &reason);
+                self.tell_local(service);
                 self.metrics_changed(now);
             }
             monitors::Output::Measured { service, mean, .. } => {
                 self.health.own_response_time(now, service, Some(mean));
+                self.tell_local(service);
                 self.metrics_changed(now);
             }
         }
@@ -105,12 +107,11 @@ impl Node {
         let services = self.config.services.iter().zip(self.health.services());
         let own = services.filter(|(service, _)| service.site == here);
         // What this node itself sees: else two nodes of a site would keep a service up by each other's word.
-        let metrics = own.map(|(service, judged)| ServiceMetric {
-            response_time: judged.own.as_ref().and_then(|own| own.response_time),
-            ..ServiceMetric::new(
-                service.name.clone(),
-                judged.own.as_ref().map_or(judged.state, |own| own.state),
-            )
+        let metrics = own.map(|(service, judged)| {
+            let state = judged.own.as_ref().map_or(judged.state, |own| own.state);
+            let response_time = judged.own.as_ref().and_then(|own| own.response_time);
+            let told = ServiceMetric::new(service.name.clone(), state);
+            judged.own_traffic().told_in(ServiceMetric { response_time, ..told })
         });
         self.mep.set_metrics(now, metrics.collect());
         self.publish_soon(now);

@@ -13,6 +13,7 @@
 mod exchange;
 mod findings;
 mod health;
+mod local;
 mod missing;
 mod neighbours;
 mod own_column;
@@ -25,10 +26,13 @@ mod told;
 
 use crate::persistence::{IDLE_TIMEOUT, Persistence};
 use crate::published::Shared;
+use crate::traffic::LocalView;
 use config::Config;
 use gslb_types::{ServiceName, Timestamp};
 pub use health::Change;
 use health::Health;
+use local::Local;
+pub use local::LocalHealth;
 use mep_core::carrier::{CarrierCommand, CarrierEvent};
 use mep_core::{KnownSession, Mep, SessionKey};
 use missing::Looks;
@@ -60,6 +64,8 @@ pub enum Input {
     Check(CheckReply),
     /// What the carrier of the metric exchange reports.
     Carrier(CarrierEvent),
+    /// What this node's data plane shows of all its LB virtual servers.
+    Local(Vec<LocalView>),
     /// A client of this network was sent to a service: kept, and told to the peers.
     Session {
         /// What it is found by.
@@ -80,6 +86,8 @@ pub enum Output {
     Check(CheckRequest),
     /// Tell this to the carrier.
     Carrier(CarrierCommand),
+    /// Tell this to the data plane.
+    Local(LocalHealth),
 }
 
 /// What a node is given beside its configuration.
@@ -132,6 +140,7 @@ pub struct Node {
     mep: Mep,
     own: OwnColumn,
     health: Health,
+    local: Local,
     sites: Sites,
     neighbours: Neighbours,
     looks: Looks,
@@ -155,6 +164,7 @@ impl Node {
             mep: Mep::new(now, me.clone(), birth.boot, settings::mep(&config), birth.seed ^ 2),
             own: OwnColumn::new(config.this_site(), config.group.rtt_tolerance, config.mep.max_age),
             health: Health::new(config.clone(), now),
+            local: Local::new(&config, now),
             sites: Sites::new(&config),
             neighbours: Neighbours::new(me),
             looks: Looks::default(),
@@ -170,6 +180,7 @@ impl Node {
         node.monitors.set_bindings(now, settings::monitored(&node.config));
         node.settle(now);
         node.resume(now);
+        node.tell_local_all();
         node.settle(now);
         node.publish(now);
         node
@@ -182,6 +193,7 @@ impl Node {
             Input::Probe(reply) => self.prober.handle_reply(now, reply),
             Input::Check(reply) => self.monitors.handle_reply(now, reply),
             Input::Carrier(event) => self.mep.handle_carrier(now, event),
+            Input::Local(views) => self.local_said(now, views),
             Input::Session { key, service } => self.session_used(now, key, service),
             Input::Stop => self.mep.shutdown(now),
         }
@@ -202,6 +214,7 @@ impl Node {
         // Before the exchange has its turn: what they found may be due to peers at once.
         self.settle(now);
         self.look_for_missing(now);
+        self.look_for_silence(now);
         self.persistence.handle_timeout(now);
         for advertised in self.own.withdraw_stale(now, self.neighbours.confirmed(), &self.shared.rtts) {
             self.stats.withdrawn += 1;
@@ -247,6 +260,7 @@ impl Node {
             self.mep.poll_timeout(),
             self.own.poll_timeout(),
             self.health.poll_timeout(),
+            self.local.poll_timeout(),
             self.looks.poll_timeout(),
             self.neighbours.poll_timeout(),
             self.persistence.poll_timeout(),

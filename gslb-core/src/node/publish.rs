@@ -30,7 +30,9 @@ impl Node {
             at: now,
             config: self.config.clone(),
             zones: before.zones.clone(),
-            services: services.map(|(index, (service, judged))| self.view(index, service, judged)).collect(),
+            services: services
+                .map(|(index, (service, judged))| self.view(now, index, service, judged))
+                .collect(),
             sites: self
                 .config
                 .sites
@@ -47,6 +49,7 @@ impl Node {
             sharing: self.neighbours.share().nodes().cloned().collect(),
             last_good: self.health.last_good().to_vec(),
             persistence: self.persistence.len(),
+            local: self.local.views(),
         }));
     }
 
@@ -67,7 +70,7 @@ impl Node {
         }
     }
 
-    fn view(&self, index: usize, service: &config::Service, judged: &Judged) -> ServiceView {
+    fn view(&self, now: Timestamp, index: usize, service: &config::Service, judged: &Judged) -> ServiceView {
         let machine = self.monitors.view(index);
         let views = machine.into_iter().flat_map(|m| m.monitors);
         let (bound, _) = settings::bound(&self.config, service);
@@ -86,6 +89,7 @@ impl Node {
             own: judged.own.as_ref().map(|own| own.state),
             last_good: self.health.was_good(index),
             response_time: judged.response_time,
+            traffic: self.health.traffic(now, index),
             monitors: monitors.collect(),
         }
     }
@@ -104,6 +108,7 @@ pub(crate) fn at_start(config: &Arc<Config>, zones: crate::dns::Zones, now: Time
         own: judged.own.as_ref().map(|own| own.state),
         last_good: judged.judge == Judge::NoMonitor,
         response_time: None,
+        traffic: None,
         monitors: Vec::new(),
     });
     Published {
@@ -114,6 +119,7 @@ pub(crate) fn at_start(config: &Arc<Config>, zones: crate::dns::Zones, now: Time
         sharing: vec![config.this_node().id.clone()],
         last_good: health.last_good().to_vec(),
         persistence: 0,
+        local: Arc::new(vec![None; config.lb_vservers.len()]),
         config: config.clone(),
         zones: Arc::new(zones),
         peers: Vec::new(),

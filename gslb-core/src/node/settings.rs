@@ -91,7 +91,11 @@ pub(crate) fn bound<'a>(
 /// The services that this node watches, and the monitors bound to them: all of its site, and those of others that have
 /// monitors for it.
 pub(crate) fn monitored(config: &Config) -> Vec<ServiceSettings> {
-    let watched = |s: &config::Service| s.site == config.this_site() || !s.remote_monitors.is_empty();
+    let watched = |s: &config::Service| match s.site == config.this_site() {
+        // Of what stands for an LB virtual server the data plane speaks.
+        true => s.lb_vserver.is_none(),
+        false => !s.remote_monitors.is_empty(),
+    };
     let all = config.services.iter().enumerate().filter(|(_, s)| s.enabled && watched(s));
     all.map(|(index, service)| {
         let (bound, threshold) = bound(config, service);

@@ -6,7 +6,7 @@
 use crate::show::Watch;
 use crate::text;
 use config::Config;
-use gslb_core::{Birth, Input, Node, Output, SessionKey, Shared};
+use gslb_core::{Birth, Input, LocalHealth, LocalView, Node, Output, SessionKey, Shared};
 use gslb_types::{NodeId, ProbeKind, Reach, Rtt, Timestamp};
 use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, Over};
 use probes_core::wire::{CheckOutcome, CheckReply, CheckRequest, ProbeOutcome, ProbeReply, ProbeRequest};
@@ -73,6 +73,8 @@ pub(crate) struct Host {
     /// Rises with each start: what was under way to an earlier process is lost.
     life: u64,
     pub(crate) probes: Vec<(Timestamp, ProbeRequest)>,
+    /// What the data plane was told.
+    pub(crate) told: Vec<LocalHealth>,
     alarm: Option<Timestamp>,
 }
 
@@ -144,6 +146,7 @@ impl Net {
                 node: None,
                 life: 0,
                 probes: Vec::new(),
+                told: Vec::new(),
                 alarm: None,
             });
         }
@@ -299,6 +302,12 @@ impl Net {
         node.session(self.now, &session_key(n)).map(|session| session.service.to_string())
     }
 
+    /// What the data plane of a node shows.
+    pub(crate) fn show(&mut self, node: &str, views: Vec<LocalView>) {
+        let host = self.place(node);
+        self.turn(host, Some(Input::Local(views)));
+    }
+
     /// Lets time pass.
     pub(crate) fn run(&mut self, time: Duration) {
         let until = self.now + time;
@@ -405,6 +414,7 @@ impl Net {
                 Output::Probe(probe) => self.probe(host, probe),
                 Output::Check(check) => self.check(host, &check),
                 Output::Carrier(command) => self.carry(host, command),
+                Output::Local(health) => self.hosts[host].told.push(health),
             }
         }
     }

@@ -4,6 +4,7 @@ use super::silence::Contact;
 use super::trigger;
 use super::words::Words;
 use crate::published::Judge;
+use crate::traffic::Traffic;
 use config::Config;
 use gslb_types::{NodeId, Rtt, ServiceState, SiteIndex, Timestamp};
 
@@ -25,6 +26,9 @@ pub(crate) struct Checked {
     pub(crate) state: ServiceState,
     pub(super) reason: String,
     pub(crate) response_time: Option<Rtt>,
+    pub(super) traffic: Traffic,
+    /// Who says so: monitors, or what stands in for them.
+    pub(super) by: Judge,
 }
 
 /// What comes of judging.
@@ -38,16 +42,22 @@ pub(super) struct Verdict {
 impl Judged {
     pub(super) fn at_start(service: &config::Service, here: SiteIndex, now: Timestamp) -> Self {
         let is_own = service.site == here;
+        let stands_for_lb = is_own && service.lb_vserver.is_some();
         let unwatched = if is_own { service.monitors.is_empty() } else { service.remote_monitors.is_empty() };
         let (state, judge, reason) = match service {
             s if !s.enabled => {
                 (ServiceState::Disabled, Judge::Configuration, "disabled in the configuration")
             }
+            _ if stands_for_lb => {
+                (ServiceState::Learning, Judge::LbVserver, "nothing is heard of its LB virtual server yet")
+            }
             _ if is_own && unwatched => (ServiceState::Up, Judge::NoMonitor, "no monitor is bound"),
             _ if is_own => (ServiceState::Learning, Judge::OwnMonitors, "not checked yet"),
             _ => (ServiceState::Learning, Judge::SiteWord, "no word from its site yet"),
         };
-        let own = Checked { state, reason: reason.to_owned(), response_time: None };
+        let by = if is_own { judge } else { Judge::RemoteMonitors };
+        let traffic = Traffic::default();
+        let own = Checked { state, reason: reason.to_owned(), response_time: None, traffic, by };
         Judged {
             state,
             since: now,
@@ -59,6 +69,16 @@ impl Judged {
         }
     }
 
+    /// What passes through this node itself.
+    pub(crate) fn own_traffic(&self) -> Traffic {
+        self.own.as_ref().map(|own| own.traffic).unwrap_or_default()
+    }
+
+    /// What passes through this node and those that count.
+    pub(super) fn traffic(&self, counts: impl Fn(&NodeId) -> bool + Clone) -> Traffic {
+        Traffic::together([self.own_traffic()].into_iter().chain(self.words.traffic(counts)))
+    }
+
     /// A service of the own site: up if this node or one of its neighbours sees it up, as it is for the other sites. So all
     /// nodes of the group answer alike, and a node that has just been started takes nothing out.
     pub(super) fn among_neighbours(&self, counts: impl Fn(&NodeId) -> bool) -> Option<Verdict> {
@@ -67,10 +87,7 @@ impl Judged {
             (*word == ServiceState::Up && own.state != ServiceState::Up)
                 || (*word == ServiceState::Down && own.state == ServiceState::Learning)
         });
-        let Some((state, node)) = better else {
-            let judge = if self.judge == Judge::NoMonitor { Judge::NoMonitor } else { Judge::OwnMonitors };
-            return Some(own.verdict(judge));
-        };
+        let Some((state, node)) = better else { return Some(own.verdict(own.by)) };
         let reason = format!("said by {node}; here: {}", own.reason);
         let response_time = own.response_time.or(self.words.response_time());
         Some(Verdict { state, judge: Judge::SiteWord, reason, response_time })
@@ -106,7 +123,11 @@ impl Judged {
                     response_time: None,
                 })
             }
-            Judge::SiteWord | Judge::OwnMonitors | Judge::NoMonitor | Judge::Configuration => {
+            Judge::SiteWord
+            | Judge::OwnMonitors
+            | Judge::NoMonitor
+            | Judge::LbVserver
+            | Judge::Configuration => {
                 let (state, node) = word?;
                 let reason = match contact.relay() {
                     Some(relay) => format!("said by {node}, relayed by {relay}"),

@@ -19,7 +19,8 @@ mod tests;
 mod trigger;
 mod words;
 
-use crate::published::{ServiceView, SiteView};
+use crate::published::{Judge, ServiceView, SiteView};
+use crate::traffic::Traffic;
 use config::Config;
 use gslb_types::{NodeId, Rtt, ServiceState, SiteIndex, Timers, Timestamp};
 pub(crate) use judged::Judged;
@@ -49,6 +50,7 @@ pub(crate) struct Word {
     pub(crate) service: usize,
     pub(crate) state: ServiceState,
     pub(crate) response_time: Option<Rtt>,
+    pub(crate) traffic: Traffic,
 }
 
 /// A state that changed, for log and publication.
@@ -156,6 +158,38 @@ impl Health {
         self.note_last_good();
     }
 
+    /// The data plane of this node showed how the LB virtual server is that the service stands for.
+    pub(crate) fn local_verdict(
+        &mut self,
+        now: Timestamp,
+        service: usize,
+        state: ServiceState,
+        reason: &str,
+        response_time: Option<Rtt>,
+        traffic: Traffic,
+    ) {
+        if let Some(own) = self.services.get_mut(service).and_then(|judged| judged.own.as_mut())
+            && own.by == Judge::LbVserver
+        {
+            (own.response_time, own.traffic) = (response_time, traffic);
+            self.own_verdict(now, service, state, reason);
+        }
+    }
+
+    /// What this node itself sees of a service: its state and response time.
+    pub(crate) fn own(&self, service: usize) -> Option<(ServiceState, Option<Rtt>)> {
+        let own = self.services.get(service)?.own.as_ref()?;
+        Some((own.state, own.response_time))
+    }
+
+    /// The traffic of a service, as all nodes see it that count.
+    pub(crate) fn traffic(&self, now: Timestamp, service: usize) -> Option<Traffic> {
+        let (config, judged) = (self.config.services.get(service)?, self.services.get(service)?);
+        let contact = self.contacts.get(config.site.get())?;
+        let traffic = judged.traffic(|node| contact.counts(now, node));
+        Some(traffic).filter(Traffic::is_seen)
+    }
+
     /// A session with another node stands.
     pub(crate) fn peer_up(&mut self, now: Timestamp, site: SiteIndex, peer: &NodeId) {
         self.of_contact(now, site, |contact| contact.peer_up(now, peer));
@@ -210,6 +244,7 @@ impl Health {
         for word in words {
             if let Some(judged) = self.services.get_mut(word.service) {
                 judged.words.hear(now, peer, word.state, word.response_time);
+                judged.words.note_traffic(peer, word.traffic);
             }
         }
         let named: BTreeSet<usize> = words.iter().map(|word| word.service).collect();

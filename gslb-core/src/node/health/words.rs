@@ -1,5 +1,6 @@
 //! What the nodes of a site say about one of its services.
 
+use crate::traffic::Traffic;
 use gslb_types::{NodeId, Rtt, ServiceState, Timestamp};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,6 +9,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words {
     said: BTreeMap<NodeId, Said>,
+    /// Of those who see some.
+    traffic: BTreeMap<NodeId, Traffic>,
     response_time: Option<Rtt>,
 }
 
@@ -46,6 +49,23 @@ impl Words {
         if state != ServiceState::Learning || response_time.is_some() {
             self.response_time = response_time;
         }
+    }
+
+    /// Takes what a node sees of the service's traffic.
+    pub(super) fn note_traffic(&mut self, node: &NodeId, traffic: Traffic) {
+        if traffic.is_seen() {
+            self.traffic.insert(node.clone(), traffic);
+        } else {
+            self.traffic.remove(node);
+        }
+    }
+
+    /// What each of the nodes that count sees of it.
+    pub(super) fn traffic(
+        &self,
+        counts: impl Fn(&NodeId) -> bool + Clone,
+    ) -> impl Iterator<Item = Traffic> + Clone {
+        self.traffic.iter().filter(move |(node, _)| counts(node)).map(|(_, traffic)| *traffic)
     }
 
     /// Forgets all of them.

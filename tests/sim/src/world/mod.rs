@@ -343,7 +343,9 @@ impl World {
                     None => Cause::Other,
                 }
             }
-            Some(Input::Check(_) | Input::Carrier(_) | Input::Session { .. } | Input::Stop) => Cause::Other,
+            Some(
+                Input::Check(_) | Input::Carrier(_) | Input::Local(_) | Input::Session { .. } | Input::Stop,
+            ) => Cause::Other,
         }
     }
 
@@ -360,6 +362,8 @@ impl World {
                 What::Heard(n, self.net.other_end(n, *conn).unwrap_or(n))
             }
             Some(Input::Carrier(event)) => What::Carrier(n, format!("{event:?}")),
+            // Hosts of the simulator have no data plane.
+            Some(Input::Local(_)) => return,
             Some(Input::Session { key, service }) => What::Carrier(n, format!("{key:?} {service}")),
             Some(Input::Stop) => What::Carrier(n, "stop".to_owned()),
         };
@@ -383,6 +387,7 @@ impl World {
                 self.tell_later(n, life, after, Input::Check(reply));
             }
             Output::Carrier(command) => self.command(n, life, command),
+            Output::Local(_) => {}
         }
     }
 

@@ -39,7 +39,7 @@ fn effort(health: &mut Health, words: &[Word]) -> (u64, u64) {
 /// A word about the n-th of the many.
 fn word(health: &Health, n: usize, state: ServiceState) -> Word {
     let place = health.config.services.len() - SERVICES + n;
-    Word { service: place, state, response_time: None }
+    Word { service: place, state, response_time: None, traffic: Traffic::default() }
 }
 
 #[test]
@@ -74,7 +74,8 @@ fn a_frame_that_names_a_service_again_and_again_judges_it_once() {
 #[test]
 fn what_a_peer_may_not_say_costs_nothing() {
     let mut h = many();
-    let foreign = vec![Word { service: A1, state: Down, response_time: None }; 1000];
+    let foreign =
+        vec![Word { service: A1, state: Down, response_time: None, traffic: Traffic::default() }; 1000];
     let before = h.effort();
     assert_eq!(h.peer_said(at(1), site_b(), &node("b/1"), &foreign, false), 1000);
     assert_eq!((h.effort(), h.states()[A1]), (before, Learning));

@@ -100,7 +100,13 @@ impl Health {
         relayed: bool,
     ) {
         let site = if peer.starts_with('a') { site_a() } else { site_b() };
-        self.peer_said(at(now), site, &node(peer), &[Word { service, state, response_time }], relayed);
+        self.peer_said(
+            at(now),
+            site,
+            &node(peer),
+            &[Word { service, state, response_time, traffic: Traffic::default() }],
+            relayed,
+        );
     }
 
     fn states(&self) -> Vec<ServiceState> {

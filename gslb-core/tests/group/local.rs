@@ -1,0 +1,275 @@
+//! LB virtual servers in front of the services: their effective state and their traffic, here and at the other sites
+//! (behaviour 5, faults I-54, I-55, I-72).
+
+use crate::net::{Net, ldns, secs};
+use gslb_core::{Judge, LocalView, Traffic, decide::Verdict};
+use gslb_types::{LbMethod, LbVserverName, Rtt, ServiceName, ServiceState, Timestamp, Weight};
+use lb_core::{Balancer, BalancerSettings, Client, LocalPersistence, MemberId, MemberSettings};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+const A: &str = "a/1";
+const B: &str = "b/1";
+
+/// Services of `a` by index: web-a stands for the LB virtual server, one and two are behind it.
+const WEB_A: usize = 0;
+const WEB_B: usize = 1;
+
+/// The group of the other tests, with an LB virtual server before two services in `a`.
+fn text(text: String) -> String {
+    let plain = "address = \"198.18.0.80\"\nport = 80\nmonitors = [\"web\"]\n";
+    let standing = "address = \"198.18.0.80\"\nport = 80\nlb_vserver = \"front\"\n";
+    assert!(text.contains(plain));
+    let behind = |n| {
+        format!(
+            "[[services]]\nname = \"web-{n}\"\nsite = \"a\"\naddress = \"198.18.0.{n}\"\nport = 80\nmonitors = [\"web\"]\n"
+        )
+    };
+    text.replace(plain, standing)
+        + &behind(91)
+        + &behind(92)
+        + "[[lb_vservers]]\nname = \"front\"\nsite = \"a\"\nlisten = [\"198.18.0.80:80\"]\n\
+           services = [{ service = \"web-91\", max_clients = 2 }, { service = \"web-92\", max_clients = 2 }]\n"
+}
+
+/// A group whose node a/1 has a data plane: a real balancer.
+struct Site {
+    net: Net,
+    balancer: Balancer,
+    told: usize,
+    open: Vec<MemberId>,
+}
+
+impl Site {
+    fn new(nodes: &[&str]) -> Self {
+        let member = |name: &str| MemberSettings {
+            name: ServiceName::new(name).unwrap(),
+            weight: Weight::ONE,
+            max_clients: Some(2),
+            max_bandwidth: None,
+            enabled: true,
+        };
+        let settings = BalancerSettings {
+            method: LbMethod::LeastConnections,
+            startup_rr_factor: 0,
+            slow_start: Duration::ZERO,
+            persistence: LocalPersistence::None,
+            members: vec![member("web-91"), member("web-92")],
+        };
+        let net = Net::edited(nodes, text);
+        let balancer = Balancer::new(net.now, settings);
+        let mut site = Site { net, balancer, told: 0, open: Vec::new() };
+        site.net.rtt(A, 20);
+        site.net.rtt(B, 60);
+        site
+    }
+
+    /// Lets time pass; once a second the data plane shows itself, and at once when it was told something.
+    fn run(&mut self, time: Duration) {
+        let until = self.net.now + time;
+        while self.net.now < until {
+            self.net.run(Duration::from_millis(100));
+            let whole = self.net.now.as_micros().is_multiple_of(1_000_000);
+            if self.hear() || whole {
+                self.show();
+            }
+        }
+    }
+
+    fn hear(&mut self) -> bool {
+        let told: Vec<_> = self.net.hosts[0].told.split_off(0);
+        for health in &told {
+            self.balancer.handle_health(self.net.now, &health.service, health.state, health.response_time);
+        }
+        self.told += told.len();
+        !told.is_empty()
+    }
+
+    fn show(&mut self) {
+        let balancer = self.balancer.view(self.net.now);
+        let vserver = LbVserverName::new("front").unwrap();
+        self.net.show(A, vec![LocalView { vserver, connections: self.open.len() as u64, balancer }]);
+    }
+
+    /// A client's request comes and stays open.
+    fn request(&mut self) -> bool {
+        let client = Client { address: Ipv4Addr::LOCALHOST.into(), cookie: None };
+        let pick = self.balancer.pick(self.net.now, &client, &[]);
+        self.open.extend(pick.as_ref().map(|pick| pick.member));
+        pick.is_ok()
+    }
+
+    fn answer(&mut self) {
+        for member in self.open.drain(..) {
+            self.balancer.first_byte(self.net.now, member, Rtt::from_micros(7_000));
+            self.balancer.traffic(self.net.now, member, 1_000, 2);
+            self.balancer.ended(self.net.now, member);
+        }
+    }
+
+    fn set(&mut self, service: &str, passes: bool) {
+        self.net.set_service(A, service.trim_start_matches("web-"), passes);
+    }
+
+    fn judged(&self, node: &str, service: usize) -> (ServiceState, Judge) {
+        let view = &self.net.published(node).services[service];
+        (view.state, view.judge)
+    }
+
+    /// Lets time pass until a node judges web-a so; how long that took.
+    fn until(&mut self, node: &str, state: ServiceState) -> Duration {
+        let begun: Timestamp = self.net.now;
+        while self.judged(node, WEB_A).0 != state {
+            assert!(self.net.now.since(begun) < secs(120), "{node} does not come to {state}");
+            self.run(Duration::from_millis(100));
+        }
+        self.net.now.since(begun)
+    }
+}
+
+/// Faults I-54: neither up nor down before the first check; and the data plane hears of every check.
+#[test]
+fn what_stands_for_an_lb_virtual_server_is_learning_until_what_is_behind_it_is_checked() {
+    let mut site = Site::new(&[A, B]);
+    assert_eq!(site.judged(A, WEB_A), (ServiceState::Learning, Judge::LbVserver));
+    site.run(secs(3));
+    assert_eq!(site.judged(A, WEB_A), (ServiceState::Up, Judge::LbVserver));
+    assert_eq!(site.judged(B, WEB_A), (ServiceState::Up, Judge::SiteWord));
+    let members = site.balancer.view(site.net.now).members;
+    assert!(members.iter().all(|m| m.state == ServiceState::Up && m.response_time.is_some()), "{members:?}");
+}
+
+/// Faults I-72: the listener stands, MEP stands, and everything behind is dead. The other sites know within one heartbeat.
+#[test]
+fn a_site_whose_services_are_all_down_is_not_answered_anywhere_within_one_heartbeat() {
+    let mut site = Site::new(&[A, B]);
+    site.run(secs(10));
+    for node in [A, B] {
+        site.net.ask(node, ldns(1));
+    }
+    site.run(secs(15));
+    assert_eq!(site.net.decision(1, ldns(1)).verdict, Verdict::Service(WEB_A), "a is nearer");
+    site.set("web-91", false);
+    site.run(secs(30));
+    assert_eq!(site.judged(B, WEB_A).0, ServiceState::Up, "one of two is enough");
+
+    site.set("web-92", false);
+    let here = site.until(A, ServiceState::Down);
+    let there = site.until(B, ServiceState::Down);
+    println!(
+        "I-72: all behind it fail: down at its site after {here:?} (monitors: 3 checks, 5s apart), at the peer {there:?} later"
+    );
+    assert!(there <= secs(1), "{there:?}");
+    assert_eq!(site.net.decision(1, ldns(1)).verdict, Verdict::Service(WEB_B));
+    assert_eq!(site.net.decision(0, ldns(1)).verdict, Verdict::Service(WEB_B));
+
+    site.set("web-92", true);
+    let back = site.until(B, ServiceState::Up);
+    println!("I-72: one of them passes again: up at the peer after {back:?}");
+    assert_eq!(site.net.decision(1, ldns(1)).verdict, Verdict::Service(WEB_A));
+}
+
+/// Faults I-72: over max_clients, and in maintenance.
+#[test]
+fn a_site_that_can_take_nothing_more_is_not_answered_anywhere() {
+    let mut site = Site::new(&[A, B]);
+    site.run(secs(10));
+    while site.request() {}
+    assert_eq!(site.open.len(), 4);
+    let full = site.until(B, ServiceState::Down);
+    let reason = site.net.published(A).services[WEB_A].reason.clone();
+    println!("I-72: at max_clients: down at the peer after {full:?}: {reason}");
+    assert!(full <= secs(2) && reason.contains("limit"), "{full:?} {reason}");
+    site.answer();
+    let room = site.until(B, ServiceState::Up);
+    assert!(room <= secs(2), "{room:?}");
+
+    for name in ["web-91", "web-92"] {
+        site.balancer.handle_drain(site.net.now, &ServiceName::new(name).unwrap(), Some(secs(60)));
+    }
+    let drained = site.until(B, ServiceState::Down);
+    println!("I-72: room again after {room:?}; all draining: down at the peer after {drained:?}");
+    assert!(drained <= secs(2), "{drained:?}");
+}
+
+#[test]
+fn its_traffic_is_known_at_every_site() {
+    let mut site = Site::new(&[A, B]);
+    site.run(secs(10));
+    assert!(site.request() && site.request());
+    site.answer();
+    assert!(site.request());
+    site.run(secs(3));
+    let expected = Traffic {
+        active: Some(1),
+        connections: Some(1),
+        requests: Some(3),
+        bytes: Some(2_000),
+        packets: Some(4),
+        ttfb: Some(Rtt::from_micros(7_000)),
+    };
+    for node in [A, B] {
+        let services = &site.net.published(node).services;
+        assert_eq!(services[WEB_A].traffic, Some(expected), "{node}");
+        assert_eq!(services[WEB_A].response_time, Some(Rtt::from_micros(2_000)), "{node}");
+        assert_eq!(services[WEB_B].traffic, None, "nobody sees it");
+    }
+}
+
+/// Faults I-57: what a dead data plane said last does not stand for ever.
+#[test]
+fn a_data_plane_that_falls_silent_takes_its_site_out() {
+    let mut site = Site::new(&[A, B]);
+    site.run(secs(10));
+    site.net.run(Duration::from_millis(4_900));
+    assert_eq!(site.judged(A, WEB_A).0, ServiceState::Up);
+    site.net.run(Duration::from_millis(200));
+    assert_eq!((site.judged(A, WEB_A).0, site.judged(B, WEB_A).0), (ServiceState::Down, ServiceState::Down));
+    assert!(site.net.published(A).local[0].is_none());
+    site.run(secs(2));
+    assert_eq!((site.judged(A, WEB_A).0, site.judged(B, WEB_A).0), (ServiceState::Up, ServiceState::Up));
+}
+
+/// A node task that failed is replaced: the data plane goes on, and is told again what it needs.
+#[test]
+fn a_node_task_that_is_replaced_tells_the_data_plane_all_again_and_takes_nothing_back() {
+    let mut site = Site::new(&[A, B]);
+    site.run(secs(10));
+    let told = site.told;
+    site.net.task_fails(A);
+    assert_eq!(site.judged(A, WEB_A).0, ServiceState::Up);
+    site.run(Duration::from_millis(100));
+    assert!(site.told >= told + 2);
+    assert_eq!(site.balancer.view(site.net.now).state, ServiceState::Up);
+    site.run(secs(10));
+    assert_eq!((site.judged(A, WEB_A).0, site.judged(B, WEB_A).0), (ServiceState::Up, ServiceState::Up));
+}
+
+/// Two nodes of one site, each with a part of its traffic: what they see adds up, and one that can serve is enough.
+#[test]
+fn what_several_nodes_of_a_site_see_adds_up() {
+    let mut site = Site::new(&[A, "a/2", B]);
+    site.run(secs(10));
+    assert!(site.request());
+    let view = |site: &Site, state, active| {
+        let mut balancer = site.balancer.view(site.net.now);
+        balancer.state = state;
+        balancer.members[0].active = active;
+        balancer.members[1].active = 0;
+        LocalView { vserver: LbVserverName::new("front").unwrap(), connections: 10, balancer }
+    };
+    let other = view(&site, ServiceState::Up, 4);
+    site.net.show("a/2", vec![other]);
+    let own = view(&site, ServiceState::Down, 3);
+    site.net.show(A, vec![own]);
+    site.net.run(secs(2));
+    for node in [A, "a/2", B] {
+        let seen = &site.net.published(node).services[WEB_A];
+        let traffic = seen.traffic.unwrap();
+        assert_eq!(
+            (seen.state, traffic.active, traffic.connections),
+            (ServiceState::Up, Some(7), Some(20)),
+            "{node}"
+        );
+    }
+}
