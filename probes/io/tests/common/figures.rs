@@ -68,7 +68,8 @@ impl Measured {
     }
 }
 
-fn middle(mut spans: Vec<Duration>) -> Duration {
+/// The median.
+pub(crate) fn middle(mut spans: Vec<Duration>) -> Duration {
     spans.sort_unstable();
     spans[spans.len() / 2]
 }

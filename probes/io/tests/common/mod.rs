@@ -4,10 +4,12 @@
 
 pub(crate) mod certificates;
 pub(crate) mod checks;
+pub(crate) mod daemons;
 pub(crate) mod echo;
 pub(crate) mod figures;
 pub(crate) mod net;
 pub(crate) mod script;
+pub(crate) mod wire;
 
 use gslb_types::{ProbeKind, Rtt};
 use probes_core::wire::{
