@@ -2,8 +2,8 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-use tokio::time::Sleep;
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
 
 /// One sleep for the life of a connection, moved only when it must ring earlier than it is set to.
 ///
@@ -21,7 +21,6 @@ impl Alarm {
 
     /// Rings at `deadline`, or before.
     pub(crate) fn by(&mut self, deadline: Instant) {
-        let deadline = tokio::time::Instant::from_std(deadline);
         if self.sleep.deadline() > deadline || self.sleep.is_elapsed() {
             self.sleep.as_mut().reset(deadline);
         }

@@ -12,8 +12,8 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 
 /// Bytes moved at a time. Larger pieces save system calls until the caches are full.
 const PIECE: usize = 64 * 1024;

@@ -5,7 +5,8 @@ use crate::vserver::Vserver;
 use gslb_types::Rtt;
 use lb_core::MemberId;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Bytes that may pass before the balancer hears of them: its lock is not for every read.
 const COARSE: u64 = 128 * 1024;

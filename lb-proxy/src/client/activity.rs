@@ -4,7 +4,8 @@ use super::scan::HeadScan;
 use crate::settings::Timeouts;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Shared by the stream, which hyper owns, the requests on it, and the connection's task.
 #[derive(Debug)]

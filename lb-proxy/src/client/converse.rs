@@ -18,8 +18,9 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 
 /// The largest head of a request. Apache takes 8 KiB a line, nginx 32 KiB in all.
 const HEAD: usize = 32 * 1024;

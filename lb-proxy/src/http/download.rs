@@ -10,7 +10,8 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 /// A service's body, passed on piece by piece as the client takes it. The transaction ends with it.

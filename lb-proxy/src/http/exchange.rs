@@ -15,7 +15,8 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long a client that asked for it is kept waiting for the service's word to go on. RFC 9110 section 10.1.1: a service may
 /// never give it, so one may not wait for it for ever.

@@ -11,8 +11,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 /// The largest head of a response, and as much of a body as is read ahead of a slow client.
 const BUFFER: usize = 64 * 1024;

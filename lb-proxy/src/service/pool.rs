@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Context;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The connection used last is used next, so that those not needed grow old and are closed.
 pub(super) struct Pool {

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use lb_core::NoService;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 /// Carries one connection. A client that no service takes gets a reset.
 pub(crate) async fn carry(client: TcpStream, peer: SocketAddr, local: SocketAddr, place: Place) {
