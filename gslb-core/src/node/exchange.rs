@@ -88,7 +88,9 @@ impl Node {
         if let Some(site) = self.places.site(&peer.site) {
             self.health.peer_down(now, site, peer);
             if site == self.config.this_site() {
-                self.neighbours.peer_down(now, peer);
+                let by_silence = matches!(reason, DownReason::Silent(_) | DownReason::NotHeard(_));
+                self.neighbours.peer_down(now, peer, by_silence);
+                self.share_out(now);
             } else {
                 let asked = self.sites.peer_down(now, peer);
                 self.ask_speaker(now, asked);

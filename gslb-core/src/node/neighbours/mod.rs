@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!             session               session ended          SPACING
-//! (unknown) ----------> Standing ------------------> Gone ---------> (unknown)
+//! (unknown) ----------> Standing ------------------> Gone ---------> (unknown): at once if it was silent
 //!                        ^    ^   session, same process |
 //!                        |    +-------------------------+
 //!                        |       shared out             v session, other process
@@ -22,8 +22,7 @@ use probes_core::prober::Share;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The LDNS are shared out at most so often. A death is noticed by silence after the dead interval of many seconds; this much
-/// more does not matter, as values live for much longer.
+/// The LDNS are shared out at most so often. Who comes or goes has this long to make up its mind: values live for much longer.
 pub(crate) const SPACING: Duration = Duration::from_secs(1);
 
 /// Those that share.
@@ -98,15 +97,15 @@ impl Neighbours {
             heard.last_word = now;
         } else {
             heard.session = Session::Restarted { at: now, boot };
-            self.settle_at(self.settled.map_or(now, |settled| now.max(settled + SPACING)));
+            self.settle_at(self.not_before(now));
         }
     }
 
-    /// A session ended.
-    pub(crate) fn peer_down(&mut self, now: Timestamp, peer: &NodeId) {
+    /// A session ended. If it was by silence, the dead interval is over, and nobody is waited for any longer.
+    pub(crate) fn peer_down(&mut self, now: Timestamp, peer: &NodeId, by_silence: bool) {
         if let Some(heard) = self.heard.get_mut(peer) {
             heard.session = Session::Gone;
-            self.settle_at(now + SPACING);
+            self.settle_at(if by_silence { self.not_before(now) } else { now + SPACING });
         }
     }
 
@@ -187,6 +186,11 @@ impl Neighbours {
         let heard = Heard { since: now, last_word: now, boot, session: Session::Standing };
         self.heard.insert(peer.clone(), heard);
         self.has_newcomer = true;
+    }
+
+    /// When the LDNS may be shared out next.
+    fn not_before(&self, now: Timestamp) -> Timestamp {
+        self.settled.map_or(now, |settled| now.max(settled + SPACING))
     }
 
     fn settle_at(&mut self, at: Timestamp) {

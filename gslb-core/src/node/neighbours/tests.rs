@@ -21,12 +21,12 @@ impl Neighbours {
 
     /// Another process of it.
     fn restarts(&mut self, now: u64, peer: &str, boot: u64) {
-        self.peer_down(ms(now), &node(peer));
+        self.peer_down(ms(now), &node(peer), false);
         self.peer_up(ms(now), &node(peer), Some(boot));
     }
 
     fn down(&mut self, now: u64, peer: &str) {
-        self.peer_down(ms(now), &node(peer));
+        self.peer_down(ms(now), &node(peer), false);
     }
 
     fn sharing(&self) -> Vec<String> {
@@ -62,6 +62,19 @@ fn one_that_dies_shares_until_the_others_take_over() {
     n.down(50_000, "a/2");
     assert_eq!((n.walks(50_999), n.sharing().len()), (0, 2));
     assert_eq!((n.walks(51_000), n.sharing(), n.poll_timeout()), (1, vec!["a/1".to_owned()], None));
+}
+
+/// Issue "MEP as operators trust it", 7: a death moves the share within the dead interval.
+#[test]
+fn one_that_was_silent_for_the_dead_interval_is_gone_at_once() {
+    let mut n = neighbours();
+    n.up(0, "a/2");
+    n.up(0, "a/3");
+    n.walks(1000);
+    n.peer_down(ms(50_000), &node("a/2"), true);
+    assert_eq!((n.poll_timeout(), n.walks(50_000)), (Some(ms(50_000)), 1));
+    n.peer_down(ms(50_400), &node("a/3"), true);
+    assert_eq!((n.walks(50_999), n.walks(51_000), n.sharing()), (0, 1, vec!["a/1".to_owned()]));
 }
 
 #[test]
