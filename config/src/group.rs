@@ -183,6 +183,10 @@ pub(crate) fn services(
         let threshold = monitor::threshold(t, "monitor_threshold", &own);
         let remote_threshold = monitor::threshold(t, "remote_monitor_threshold", &remote);
         let lb_vserver = t.item("lb_vserver").and_then(|i| lb_vservers.find(&i));
+        if let Some(address) = address {
+            monitor::sources_reach(t, "monitors", &own, monitors, address);
+            monitor::sources_reach(t, "remote_monitors", &remote, monitors, address);
+        }
         let enabled = t.flag("enabled");
         let Some(name) = name else { continue };
         // Its own number even if one before it is left out: two must never look like one.

@@ -5,7 +5,7 @@ mod text;
 mod watch;
 mod words;
 
-pub(crate) use watch::{threshold, watched};
+pub(crate) use watch::{sources_reach, threshold, watched};
 pub(crate) use words::{canonical, canonical_watch};
 
 use crate::files::Files;

@@ -5,6 +5,7 @@ use crate::model::{Monitor, Watch};
 use crate::reader::{Item, Table};
 use crate::schema::WATCH;
 use gslb_types::Weight;
+use std::net::IpAddr;
 
 /// The monitors that a key of a service lists, each once.
 pub(crate) fn watched(t: &Table<'_>, key: &str, monitors: &Named<Monitor>) -> Vec<Watch> {
@@ -30,6 +31,22 @@ fn watch(item: Item<'_>, monitors: &Named<Monitor>) -> Option<Watch> {
     let monitor = t.item("monitor").and_then(|i| monitors.names.find(&i));
     let weight = Weight::new(t.number("weight", 1..=100));
     Some(Watch { monitor: monitor?, weight: weight.ok()? })
+}
+
+/// Complains of monitors that check from an address of the other family.
+pub(crate) fn sources_reach(
+    t: &Table<'_>,
+    key: &str,
+    watched: &[Watch],
+    monitors: &Named<Monitor>,
+    address: IpAddr,
+) {
+    let bound = watched.iter().filter_map(|w| monitors.all.get(w.monitor));
+    for (name, source) in bound.filter_map(|m| Some((&m.name, m.source?))) {
+        if source.is_ipv4() != address.is_ipv4() {
+            t.refuse(key, format!("monitor '{name}' checks from {source}, which can't reach {address}"));
+        }
+    }
 }
 
 /// The weight of passing monitors that makes the service up: one that these can reach.

@@ -6,6 +6,7 @@ mod faults;
 mod hashes;
 mod lb;
 mod meaning;
+mod monitors;
 mod printed;
 mod random;
 mod zone_rules;

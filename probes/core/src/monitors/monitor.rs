@@ -123,7 +123,10 @@ impl Monitor {
     pub(super) fn next_turn(&mut self, now: Timestamp, chance: &mut Chance) -> Timestamp {
         let wait = self.wait();
         let soonest = self.started.map_or(now, |started| now.max(started + wait / 2));
-        self.turn = chance.next_turn(soonest, self.turn.min(soonest), wait);
+        // The first turn of a beat that is shifted lies ahead, maybe far enough.
+        if self.turn <= soonest {
+            self.turn = chance.next_turn(soonest, self.turn, wait);
+        }
         self.turn
     }
 
