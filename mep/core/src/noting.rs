@@ -71,7 +71,7 @@ impl Mep {
     }
 
     /// Notes that a persistence session was used, of this node or of a query it answered. It is told with the next batch, as
-    /// [`Values::session`] has it then.
+    /// [`Values::session`](crate::Values::session) has it then.
     pub fn note_session(&mut self, now: Timestamp, key: SessionKey) {
         if !self.is_heard() {
             return;
@@ -81,7 +81,7 @@ impl Mep {
         self.relieve(now);
     }
 
-    /// Asks a peer to tell all it knows once more: [`Output::Synced`] follows. Returns whether it could be asked: it has a
+    /// Asks a peer to tell all it knows once more: [`Output::Synced`](crate::Output::Synced) follows. Returns whether it could be asked: it has a
     /// session, and speaks version 1.1.
     pub fn ask_snapshot(&mut self, now: Timestamp, peer: &NodeId) -> bool {
         let Some(place) = self.peers.iter().position(|known| known.id == *peer) else { return false };
