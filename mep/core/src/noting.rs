@@ -81,8 +81,8 @@ impl Mep {
         self.relieve(now);
     }
 
-    /// Asks a peer to tell all it knows once more: [`Output::Synced`](crate::Output::Synced) follows. Returns whether it could be asked: it has a
-    /// session, and speaks version 1.1.
+    /// Asks a peer to tell all it knows once more: [`Output::Synced`](crate::Output::Synced) follows. Returns whether it could
+    /// be asked: it has a session, and speaks version 1.1.
     pub fn ask_snapshot(&mut self, now: Timestamp, peer: &NodeId) -> bool {
         let Some(place) = self.peers.iter().position(|known| known.id == *peer) else { return false };
         let Some(session) = self.peers[place].session.as_mut().filter(|session| session.knows_relays) else {
