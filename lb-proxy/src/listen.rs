@@ -126,31 +126,30 @@ impl Drop for Listener {
     }
 }
 
-/// Accepts connections until the listener goes. At the limit it does not accept: the clients wait in the kernel's queue.
+/// Accepts connections until the listener goes. At the limit the one accepted last waits here, and others in the kernel's queue.
 async fn accept(socket: TcpListener, local: SocketAddr, target: Arc<ArcSwap<Vserver>>, grounds: Grounds) {
     loop {
+        let accepted = tokio::select! {
+            biased;
+            () = grounds.stop.cancelled() => return,
+            accepted = socket.accept() => accepted,
+        };
         let vserver = target.load_full();
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                vserver.counters.accept_failed.add();
+                if needs_pause(&error) {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                continue;
+            }
+        };
         let admitted = tokio::select! {
             biased;
             () = grounds.stop.cancelled() => return,
             admitted = vserver.admit() => admitted,
         };
-        let (stream, peer) = tokio::select! {
-            biased;
-            () = grounds.stop.cancelled() => return,
-            accepted = socket.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    vserver.counters.accept_failed.add();
-                    if needs_pause(&error) {
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                    continue;
-                }
-            },
-        };
-        // The target may have changed while nobody came.
-        let vserver = target.load_full();
         vserver.counters.connections.add();
         let place = Place {
             settings: vserver.settings(),

@@ -14,14 +14,15 @@ const COARSE: u64 = 128 * 1024;
 /// And how long it may be: the balancer's buckets are a second wide.
 const LATELY: Duration = Duration::from_millis(500);
 
-/// A pick that counts as active until this is dropped.
+/// A pick that counts as active until this is dropped; and, if nothing of it reached the service by then, as no request of it.
 #[derive(Debug)]
 pub(crate) struct Transaction {
     vserver: Arc<Vserver>,
     pub(crate) service: Arc<Service>,
     member: MemberId,
     counted: Option<Counted>,
-    was_sent: bool,
+    /// Something of it reached the service.
+    has_reached: bool,
 }
 
 /// What passes on the connection to the service, and how much of it the balancer knows of.
@@ -35,7 +36,7 @@ struct Counted {
 
 impl Transaction {
     pub(crate) fn new(vserver: Arc<Vserver>, service: Arc<Service>, member: MemberId) -> Self {
-        Transaction { vserver, service, member, counted: None, was_sent: true }
+        Transaction { vserver, service, member, counted: None, has_reached: false }
     }
 
     /// The member, to name it among those tried.
@@ -62,15 +63,16 @@ impl Transaction {
         if enough || now.saturating_duration_since(counted.at) >= LATELY {
             let (bytes, packets) = counted.take(now);
             if bytes > 0 {
+                self.has_reached = true;
                 let at = self.vserver.clock.at(now);
                 self.vserver.balancer(|balancer| balancer.traffic(at, self.member, bytes, packets));
             }
         }
     }
 
-    /// No byte of it reached the service: it was no request of the service's.
-    pub(crate) fn unsent(mut self) {
-        self.was_sent = false;
+    /// The service knows of it, although no byte may have passed yet.
+    pub(crate) fn reached(&mut self) {
+        self.has_reached = true;
     }
 }
 
@@ -93,7 +95,7 @@ impl Drop for Transaction {
             if bytes > 0 {
                 balancer.traffic(at, self.member, bytes, packets);
             }
-            if self.was_sent {
+            if self.has_reached || bytes > 0 {
                 balancer.ended(at, self.member);
             } else {
                 balancer.unsent(at, self.member);

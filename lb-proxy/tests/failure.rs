@@ -65,25 +65,41 @@ async fn the_number_of_members_that_are_tried_is_bounded() {
     assert_eq!(failures(&running), (1, 1, 0));
 }
 
-#[tokio::test]
-async fn a_service_that_does_not_answer_a_syn_is_passed_over_in_time() {
-    // A listener whose queue is full: its kernel drops further SYNs, as a host that is gone would.
+/// An address whose queue is full: its kernel drops further SYNs, as a host that is gone would. Lasts as long as the rest.
+async fn deaf() -> (SocketAddr, TcpListener, Vec<tokio::net::TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let deaf = socket.listen(0).unwrap();
-    let deaf_at = deaf.local_addr().unwrap();
-    let mut fillers = Vec::new();
+    let listener = socket.listen(0).unwrap();
+    let (address, mut fillers) = (listener.local_addr().unwrap(), Vec::new());
     while let Ok(Ok(filler)) =
-        tokio::time::timeout(Duration::from_millis(200), tokio::net::TcpStream::connect(deaf_at)).await
+        tokio::time::timeout(Duration::from_millis(200), tokio::net::TcpStream::connect(address)).await
     {
         fillers.push(filler);
     }
-    let mut settings = vserver(Kind::Http, &[deaf_at]);
+    (address, listener, fillers)
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_answer_a_syn_is_passed_over_in_time() {
+    let (address, _listener, _fillers) = deaf().await;
+    let mut settings = vserver(Kind::Http, &[address]);
     settings.timeouts.connect = Duration::from_millis(100);
     let running = start(settings);
     let response = running.get("/").await;
     assert!(response.starts_with("HTTP/1.1 504"), "{response}");
     assert_eq!(header(&response, "gslb-reason"), Some("connect_timeout"));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_its_service_is_reached_was_no_request_of_it() {
+    let (address, _listener, _fillers) = deaf().await;
+    let running = start(vserver(Kind::Http, &[address]));
+    let mut client = running.connect().await;
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    eventually("dispatched", || running.active() == [1]).await;
+    drop(client);
+    eventually("ended", || running.active() == [0]).await;
+    assert_eq!(running.requests(), [0]);
 }
 
 #[tokio::test]

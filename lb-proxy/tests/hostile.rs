@@ -196,3 +196,86 @@ async fn clients_beyond_the_limit_wait_until_there_is_a_place() {
     drop(first);
     assert!(rest(&mut third).await.ends_with("x"));
 }
+
+#[tokio::test]
+async fn a_body_that_looks_like_a_head_and_requests_in_one_piece_pass() {
+    let service = Service::start(|mut connection| async move {
+        while let Some(head) = connection.request().await {
+            let length = header(&head, "content-length").unwrap().parse().unwrap();
+            let sent = connection.exactly(length).await;
+            connection.respond(std::str::from_utf8(&sent).unwrap()).await;
+        }
+    })
+    .await;
+    let running = start(vserver(Kind::Http, &[service.address]));
+    let body_like = "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let post = |body: &str, more: &str| {
+        format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n{more}\r\n{body}", body.len())
+    };
+    let all = [post(body_like, ""), post("second", ""), post("third", "Connection: close\r\n")].concat();
+    let response = running.say(all).await;
+    assert_eq!(response.matches("HTTP/1.1 200 OK").count(), 3, "{response}");
+    assert!(response.contains(body_like) && response.contains("second") && response.ends_with("third"));
+}
+
+#[tokio::test]
+async fn a_head_alone_says_nothing_about_a_length_that_nobody_knows() {
+    let service = Service::start(|mut connection| async move {
+        connection.request().await;
+        connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+        connection.request().await;
+    })
+    .await;
+    let running = start(vserver(Kind::Http, &[service.address]));
+    let response = running.say("HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    assert_eq!(header(&response, "content-length"), None, "{response}");
+}
+
+/// A client of HTTP/2 may take the head of a response and then no byte of its body, while its connection lives on.
+#[tokio::test]
+async fn http_2_bodies_that_a_client_does_not_take_are_given_up() {
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    let service = Service::start(|mut connection| async move {
+        connection.request().await;
+        connection.send("HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n").await;
+        connection.send(vec![b'y'; 10_000_000]).await;
+    })
+    .await;
+    let mut settings = vserver(Kind::Http, &[service.address]);
+    settings.timeouts.idle = Duration::from_millis(300);
+    let running = start(settings);
+    let stream = TokioIo::new(running.connect().await);
+    let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(1000)
+        .handshake(stream)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let request =
+        hyper::Request::get("http://a.test/").body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
+    let response = support::within(sender.send_request(request)).await.unwrap();
+    assert_eq!((response.status().as_u16(), running.active()), (200, vec![1]));
+    eventually("given up", || running.active() == [0] && running.view().connections == 0).await;
+    assert_eq!(running.view().counts.timed_out, 1);
+}
+
+#[tokio::test]
+async fn an_http_2_client_that_rests_is_told_to_go_away() {
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    let service = Service::fixed("x").await;
+    let mut settings = vserver(Kind::Http, &[service.address]);
+    settings.timeouts.idle = Duration::from_millis(300);
+    let running = start(settings);
+    let stream = TokioIo::new(running.connect().await);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    let ended = tokio::spawn(connection);
+    let request =
+        hyper::Request::get("http://a.test/").body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
+    assert_eq!(support::within(sender.send_request(request)).await.unwrap().status(), 200);
+    let begun = Instant::now();
+    support::within(ended).await.unwrap().unwrap(); // a proper end
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+    eventually("gone", || running.view().connections == 0).await;
+}

@@ -3,7 +3,7 @@
 use super::scan::HeadScan;
 use crate::settings::Timeouts;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -20,6 +20,8 @@ pub(crate) struct Activity {
     /// The same to when writing last stopped or went on, and which of the two it was.
     wrote_at: AtomicU64,
     is_blocked: AtomicBool,
+    /// Bodies on their way to this client, and how many pieces of each had been taken at the last look; HTTP/2 alone.
+    bodies: Mutex<Bodies>,
     /// Part of a request was left unread.
     is_cut_short: AtomicBool,
     /// The head under way. Only the connection's own task takes this lock.
@@ -37,6 +39,7 @@ impl Activity {
             head_since: AtomicU64::new(0),
             wrote_at: AtomicU64::new(0),
             is_blocked: AtomicBool::new(false),
+            bodies: Mutex::new(Bodies { looked_at: Instant::now(), all: Vec::new() }),
             is_cut_short: AtomicBool::new(false),
             scan: Mutex::default(),
             is_h2,
@@ -79,12 +82,22 @@ impl Activity {
         self.is_cut_short.load(Relaxed)
     }
 
-    /// Since when nothing that must happen has happened, and how long it may take: head, rest or write.
+    /// Counts the pieces of a body that the client takes; `None` in HTTP/1.1, where a client that takes nothing blocks writing.
+    /// In HTTP/2 it can refuse one body alone, and nobody would ask that body for more.
+    pub(crate) fn watch_body(&self) -> Option<Arc<AtomicU64>> {
+        let pieces = self.is_h2.then(Arc::<AtomicU64>::default)?;
+        self.lock_bodies().all.push((Arc::downgrade(&pieces), 0));
+        Some(pieces)
+    }
+
+    /// Since when nothing that must happen has happened, and how long it may take: a write, a body, a head, or a rest.
     pub(crate) fn deadline(&self, timeouts: &Timeouts) -> Instant {
         let since = |at: &AtomicU64| self.start + Duration::from_micros(at.load(Relaxed));
+        if self.is_blocked.load(Relaxed) {
+            return since(&self.wrote_at) + timeouts.idle;
+        }
         if self.running.load(Relaxed) > 0 {
-            let since = if self.is_blocked.load(Relaxed) { since(&self.wrote_at) } else { Instant::now() };
-            return since + timeouts.idle;
+            return self.look_at_bodies(timeouts.idle);
         }
         match self.head_since.load(Relaxed) {
             0 => since(&self.rests_since) + timeouts.idle,
@@ -92,9 +105,43 @@ impl Activity {
         }
     }
 
+    /// Whether the client is between two requests.
+    pub(crate) fn rests(&self) -> bool {
+        self.running.load(Relaxed) == 0 && self.head_since.load(Relaxed) == 0
+    }
+
+    /// When to look again; in the past if a body did not move for all of the time between two looks.
+    fn look_at_bodies(&self, idle: Duration) -> Instant {
+        let mut bodies = self.lock_bodies();
+        let (now, due) = (Instant::now(), bodies.looked_at + idle);
+        if now < due {
+            return due;
+        }
+        let mut is_stuck = false;
+        bodies.all.retain_mut(|(pieces, seen)| {
+            let Some(pieces) = pieces.upgrade().map(|pieces| pieces.load(Relaxed) + 1) else { return false };
+            is_stuck |= pieces == *seen;
+            *seen = pieces;
+            true
+        });
+        bodies.looked_at = now;
+        if is_stuck { now } else { now + idle }
+    }
+
+    fn lock_bodies(&self) -> MutexGuard<'_, Bodies> {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
     }
+}
+
+#[derive(Debug)]
+struct Bodies {
+    looked_at: Instant,
+    /// Gone when the body is. One more than the pieces, so that a body is looked at twice before it can be stuck.
+    all: Vec<(Weak<AtomicU64>, u64)>,
 }
 
 /// A request that runs until this is dropped.

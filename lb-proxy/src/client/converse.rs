@@ -6,7 +6,6 @@ use super::stream::{ClientStream, Wire};
 use crate::alarm::Alarm;
 use crate::http::{Front, Reply};
 use crate::listen::Place;
-use crate::settings::Timeouts;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -17,7 +16,7 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
@@ -122,7 +121,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
     let timeouts = &place.settings.timeouts;
     let mut alarm = Alarm::new(timeouts.request_header.min(timeouts.idle));
     let (mut stopping, mut killed) = (pin!(place.stop.cancelled()), pin!(place.kill.cancelled()));
-    let mut is_winding_up = false;
+    let (mut is_winding_up, mut farewell) = (false, None);
     poll_fn(|cx| {
         if !is_winding_up && stopping.as_mut().poll(cx).is_ready() {
             is_winding_up = true;
@@ -134,9 +133,25 @@ async fn drive<C: Future<Output = hyper::Result<()>>>(
         if killed.as_mut().poll(cx).is_ready() {
             return Poll::Ready(End::Broken);
         }
-        if poll_overdue(cx, &mut alarm, activity, timeouts).is_ready() {
-            place.vserver.counters.timed_out.add();
-            return Poll::Ready(End::Broken);
+        while alarm.poll(cx).is_ready() {
+            let deadline = farewell.unwrap_or_else(|| activity.deadline(timeouts));
+            if deadline > Instant::now() {
+                alarm.by(deadline);
+                continue;
+            }
+            if farewell.is_none() {
+                place.vserver.counters.timed_out.add();
+            }
+            if is_winding_up || !activity.rests() {
+                return Poll::Ready(End::Broken);
+            }
+            // A client of HTTP/2 hears that its connection goes, so that it knows what became of a request sent just now.
+            is_winding_up = true;
+            farewell = Some(Instant::now() + LINGER);
+            wind_up(connection.as_mut());
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(End::Done);
+            }
         }
         Poll::Pending
     })
@@ -158,21 +173,4 @@ async fn linger(mut wire: Wire) {
         }
     };
     let _ = tokio::time::timeout(LINGER, drain).await;
-}
-
-/// Ready when what must happen next has not happened in its time.
-fn poll_overdue(
-    cx: &mut Context<'_>,
-    alarm: &mut Alarm,
-    activity: &Activity,
-    timeouts: &Timeouts,
-) -> Poll<()> {
-    while alarm.poll(cx).is_ready() {
-        let deadline = activity.deadline(timeouts);
-        if deadline <= Instant::now() {
-            return Poll::Ready(());
-        }
-        alarm.by(deadline);
-    }
-    Poll::Pending
 }

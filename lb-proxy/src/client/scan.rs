@@ -3,7 +3,8 @@
 //! hyper reads `Transfer-Encoding` and drops `Content-Length` where both are given, and drops repeated lengths; what it
 //! passes on is clean, but a proxy or cache in front may have read the other one and taken what follows for its own (request
 //! smuggling, RFC 9112 section 11.2). Such requests are refused, and hyper's parsed headers no longer show them: so the bytes
-//! are looked at as they come in.
+//! are looked at as they come in. A head that comes in one piece with the request before it is not looked at; hyper closes the
+//! connection after one with both.
 
 use memchr::memchr;
 
@@ -15,6 +16,9 @@ pub(crate) struct HeadScan {
     filled: usize,
     lengths: u8,
     codings: u8,
+    /// What follows the empty line is body, or the next head: neither is this head's.
+    is_over: bool,
+    has_begun: bool,
 }
 
 /// The longer of the two names, with its colon.
@@ -23,7 +27,9 @@ const NAME: usize = b"transfer-encoding:".len();
 impl HeadScan {
     /// Another piece of the head came.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
-        while let Some(end) = memchr(b'\n', bytes) {
+        while !self.is_over
+            && let Some(end) = memchr(b'\n', bytes)
+        {
             let (line, rest) = bytes.split_at(end + 1);
             self.begin(line);
             self.end_line();
@@ -55,6 +61,9 @@ impl HeadScan {
         } else if line.starts_with(b"transfer-encoding:") {
             self.codings = self.codings.saturating_add(1);
         }
+        let is_empty = matches!(line, b"\n" | b"\r\n");
+        self.is_over = is_empty && self.has_begun;
+        self.has_begun |= !is_empty;
         self.filled = 0;
     }
 }
@@ -80,6 +89,16 @@ mod tests {
         assert!(!flaw("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n"));
         assert!(!flaw("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"));
         assert!(!flaw("POST / HTTP/1.1\r\nX: content-length: 1\r\nContent-Length: 3\r\n\r\n"));
+    }
+
+    #[test]
+    fn what_follows_the_head_is_not_the_heads() {
+        assert!(!flaw(
+            "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nContent-Length: 3\r\nTransfer-Encoding: x\r\n"
+        ));
+        assert!(!flaw("POST / HTTP/1.1\nContent-Length: 9\n\nContent-Length: 3\n"));
+        // An empty line before the request is none after it (RFC 9112 section 2.2).
+        assert!(flaw("\r\nPOST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n"));
     }
 
     #[test]

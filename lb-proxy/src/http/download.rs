@@ -1,6 +1,7 @@
 //! The body of a response on its way to the client.
 
 use super::exchange::Exchange;
+use crate::client::Activity;
 use crate::service::{Broken, Service, ServiceConnection, Waiting};
 use crate::transaction::Transaction;
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use hyper::body::Incoming;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -19,6 +21,8 @@ pub(crate) struct Download {
     incoming: Incoming,
     state: State,
     error: Option<io::Error>,
+    /// Counts the pieces that the client takes, where somebody must watch that it does.
+    pieces: Option<Arc<AtomicU64>>,
 }
 
 /// Who drives the connection.
@@ -40,7 +44,12 @@ enum State {
 
 impl Download {
     /// The body that follows a head; `None` if none follows.
-    pub(crate) fn new(incoming: Incoming, exchange: Exchange, tasks: &TaskTracker) -> Option<Box<Self>> {
+    pub(crate) fn new(
+        incoming: Incoming,
+        exchange: Exchange,
+        tasks: &TaskTracker,
+        activity: &Activity,
+    ) -> Option<Box<Self>> {
         let state = if exchange.connection.meter.upload() == Waiting::Nobody {
             State::Driving(exchange)
         } else {
@@ -48,9 +57,13 @@ impl Download {
             tasks.spawn(drive(transaction.service.clone(), connection, idle));
             State::Detached(transaction)
         };
-        let mut download = Download { incoming, state, error: None };
+        let mut download = Download { incoming, state, error: None, pieces: None };
         download.notice_end();
-        (!download.is_end_stream()).then(|| Box::new(download))
+        if download.is_end_stream() {
+            return None;
+        }
+        download.pieces = activity.watch_body();
+        Some(Box::new(download))
     }
 
     /// Ends the transaction with the last piece, without waiting to be asked for more.
@@ -117,6 +130,9 @@ impl Body for Download {
         }
         match frame {
             Poll::Ready(Some(Ok(frame))) => {
+                if let Some(pieces) = &this.pieces {
+                    pieces.fetch_add(1, Relaxed);
+                }
                 if let State::Detached(transaction) = &mut this.state {
                     transaction.report(Instant::now());
                 }

@@ -54,7 +54,7 @@ impl Attempts<'_> {
     fn failed(&mut self, transaction: Transaction, why: &Unreachable) -> Result<(), Refusal> {
         tracing::debug!(service = %transaction.service.name, reason = %why, "service not reached");
         self.tried.push(transaction.member());
-        transaction.unsent();
+        drop(transaction);
         if self.tried.len() <= self.retries {
             self.vserver.counters.retried.add();
             return Ok(());

@@ -141,8 +141,8 @@ impl Front {
             self.place.vserver.counters.cookies.add();
             cookie::set(&mut parts.headers, &self.place.settings.cookie, service, self.is_tls);
         }
-        let body = Reply::of_service(Download::new(body, exchange, &self.place.tasks));
-        Response::from_parts(parts, body)
+        let body = Download::new(body, exchange, &self.place.tasks, &self.activity);
+        Response::from_parts(parts, Reply::of_service(body))
     }
 
     fn tunnel(

@@ -45,7 +45,7 @@ async fn reach(peer: SocketAddr, place: &Place) -> Option<(Transaction, TcpStrea
     let (address, settings) = (peer.ip().to_canonical(), &place.settings);
     let (mut tried, counters) = (Vec::new(), &place.vserver.counters);
     loop {
-        let transaction = match place.vserver.pick(address, None, &tried) {
+        let mut transaction = match place.vserver.pick(address, None, &tried) {
             Ok(transaction) => transaction,
             Err(NoService::AllTried) => {
                 counters.failed.add();
@@ -57,7 +57,10 @@ async fn reach(peer: SocketAddr, place: &Place) -> Option<(Transaction, TcpStrea
             }
         };
         match transaction.service.dial(settings.timeouts.connect).await {
-            Ok(socket) => return Some((transaction, socket)),
+            Ok(socket) => {
+                transaction.reached();
+                return Some((transaction, socket));
+            }
             Err(why) => give_back(transaction, &why, &mut tried),
         }
         if tried.len() > settings.retries {
@@ -71,5 +74,4 @@ async fn reach(peer: SocketAddr, place: &Place) -> Option<(Transaction, TcpStrea
 fn give_back(transaction: Transaction, why: &Unreachable, tried: &mut Vec<lb_core::MemberId>) {
     tracing::debug!(service = %transaction.service.name, reason = %why, "service not reached");
     tried.push(transaction.member());
-    transaction.unsent();
 }
