@@ -8,6 +8,7 @@ mod mep;
 mod method;
 mod name;
 mod rtt;
+mod source;
 mod state;
 mod time;
 mod timers;
@@ -23,6 +24,7 @@ pub use name::{
     ZoneName,
 };
 pub use rtt::{Reach, Rtt};
+pub use source::{Quantities, Series, SourceItem, SourceKind, SourcePlace, TimeUnit, Timing};
 pub use state::ServiceState;
 pub use time::Timestamp;
 pub use timers::Timers;

@@ -50,6 +50,11 @@ impl Ids {
         Ids(chance.0.next_u64() | 1)
     }
 
+    /// Fetches are checks by another machine: their numbers need differ only among themselves.
+    pub(crate) fn of_fetches(chance: &mut Chance) -> Self {
+        Ids::of_checks(chance)
+    }
+
     pub(crate) fn next(&mut self) -> ProbeId {
         let id = ProbeId(self.0);
         self.0 = self.0.wrapping_add(2);

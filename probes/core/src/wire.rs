@@ -1,7 +1,8 @@
 //! What passes between the pure machines and the crate that sends packets: requests one way, replies the other.
 
+use crate::sources::Reading;
 pub use gslb_types::Check;
-use gslb_types::{ProbeKind, Rtt};
+use gslb_types::{ProbeKind, Rtt, SourceItem, SourceKind, SourcePlace};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -103,4 +104,35 @@ pub enum CheckOutcome {
     /// It could not be done just now, for this reason, which says nothing about the service either: no descriptor, no such
     /// source address, no such command.
     Unable(String),
+}
+
+/// One look at the page of a foreign load balancer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FetchRequest {
+    /// Comes back with the reply.
+    pub id: ProbeId,
+    /// What to fetch, and what to look for in it. Shared with the settings.
+    pub fetch: Arc<Fetch>,
+    /// When to give up.
+    pub timeout: Duration,
+}
+
+/// What is fetched, and what is looked for in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    /// What writes the page.
+    pub kind: SourceKind,
+    /// Where it is.
+    pub place: SourcePlace,
+    /// What of it counts.
+    pub items: Vec<SourceItem>,
+}
+
+/// What became of a fetch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FetchReply {
+    /// That of the request.
+    pub id: ProbeId,
+    /// What the page says of each item, in the order of the request; or why there is no page, in the words an operator reads.
+    pub outcome: Result<Vec<Result<Reading, String>>, String>,
 }

@@ -46,6 +46,8 @@ const TABLE: &[Rule] = &[
         may_use: &["gslb-types"],
         kind: Kind::Pure(&[
             ("serde", "inputs are recorded"),
+            ("serde_json", "pages of Envoy"),
+            ("csv", "pages of HAProxy"),
             ("ipnet", "exclusions and prefix budgets"),
             ("foldhash", "the LDNS map's hasher, its seed an argument"),
             ("rand_core", "the generator is an argument"),
