@@ -1,12 +1,16 @@
 //! Requests in, replies out, and how many are under way.
 
 use crate::check::{Tools, check};
+use crate::fetch::fetch;
 use crate::icmp::{Icmp, IcmpSockets, Pinged};
 use crate::local::{Settings, can_bind};
 use crate::tcp::dns_tcp;
 use crate::udp::dns_udp;
 use gslb_types::ProbeKind;
-use probes_core::wire::{CheckOutcome, CheckReply, CheckRequest, ProbeOutcome, ProbeReply, ProbeRequest};
+use nix::sys::resource::{Resource, getrlimit};
+use probes_core::wire::{
+    CheckOutcome, CheckReply, CheckRequest, FetchReply, FetchRequest, ProbeOutcome, ProbeReply, ProbeRequest,
+};
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
@@ -24,6 +28,8 @@ pub enum Request {
     Probe(ProbeRequest),
     /// A check of a service.
     Check(CheckRequest),
+    /// A look at the page of a foreign load balancer.
+    Fetch(FetchRequest),
 }
 
 /// What it reports: exactly one per request.
@@ -33,6 +39,8 @@ pub enum Reply {
     Probe(ProbeReply),
     /// To a [`Request::Check`].
     Check(CheckReply),
+    /// To a [`Request::Fetch`].
+    Fetch(FetchReply),
 }
 
 /// Why sending can't start. Nothing is open and nothing runs.
@@ -87,7 +95,7 @@ impl ProbeIo {
         let engine = Engine {
             sender: Arc::new(Sender { settings, icmp, tools: Tools::new(settings.commands) }),
             probes: Arc::new(Semaphore::new(settings.in_flight)),
-            checks: Arc::new(Semaphore::new(settings.in_flight)),
+            checks: Arc::new(Semaphore::new(settings.checks_at_once(open_files()))),
             running: JoinSet::new(),
             refused: VecDeque::new(),
             replies,
@@ -147,7 +155,7 @@ impl Engine {
     fn take(&mut self, request: Request) {
         let slots = match &request {
             Request::Probe(_) => &self.probes,
-            Request::Check(_) => &self.checks,
+            Request::Check(_) | Request::Fetch(_) => &self.checks,
         };
         match Arc::clone(slots).try_acquire_owned() {
             Ok(slot) => {
@@ -173,6 +181,7 @@ async fn serve(
         Request::Check(request) => {
             Reply::Check(CheckReply { id: request.id, outcome: check(&sender, &request).await })
         }
+        Request::Fetch(request) => Reply::Fetch(fetch(request).await),
     };
     // An owner that is gone needs no reply.
     let _ = replies.send(reply).await;
@@ -182,11 +191,14 @@ fn refuse(request: &Request) -> Reply {
     match request {
         Request::Probe(probe) => Reply::Probe(ProbeReply { id: probe.id, outcome: ProbeOutcome::SendFailed }),
         Request::Check(check) => {
-            let outcome = CheckOutcome::Unable("too many checks run at once".to_owned());
+            let outcome = CheckOutcome::Unable(TOO_MANY.to_owned());
             Reply::Check(CheckReply { id: check.id, outcome })
         }
+        Request::Fetch(fetch) => Reply::Fetch(FetchReply { id: fetch.id, outcome: Err(TOO_MANY.to_owned()) }),
     }
 }
+
+const TOO_MANY: &str = "too many checks run at once";
 
 fn complain_of_panic(ended: Result<(), JoinError>) {
     if let Err(e) = ended
@@ -194,6 +206,11 @@ fn complain_of_panic(ended: Result<(), JoinError>) {
     {
         tracing::error!(reason = %e, "a probe task ended by a panic; please report this");
     }
+}
+
+/// How many descriptors this process may have; as good as unbounded if the system does not say.
+fn open_files() -> u64 {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft)
 }
 
 /// What it takes to send.

@@ -37,6 +37,11 @@ impl Settings {
         }
     }
 
+    /// Checks under way at most: each holds a descriptor, and half of them are for others, DNS clients above all.
+    pub(crate) fn checks_at_once(self, open_files: u64) -> usize {
+        self.in_flight.min(usize::try_from(open_files / 2).unwrap_or(usize::MAX).max(1))
+    }
+
     /// The configured source for packets to this address.
     pub(crate) fn source(&self, target: IpAddr) -> Option<IpAddr> {
         match target {
@@ -63,4 +68,25 @@ impl Settings {
 /// Whether a socket can be bound to this address, which no privilege is needed for.
 pub(crate) fn can_bind(address: IpAddr) -> io::Result<()> {
     std::net::UdpSocket::bind((address, 0)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_leave_half_of_the_descriptors_to_others() {
+        let settings = Settings { in_flight: 1000, ..Settings::default() };
+        let at_once = [0, 1, 1024, 2000, 4096, u64::MAX].map(|files| settings.checks_at_once(files));
+        assert_eq!(at_once, [1, 1, 512, 1000, 1000, 1000]);
+    }
+
+    #[test]
+    fn a_check_s_own_source_goes_before_the_node_s_in_its_family() {
+        let node = Settings { source_v4: Some(Ipv4Addr::new(192, 0, 2, 1)), ..Settings::default() };
+        let (v4, v6): (IpAddr, IpAddr) = ("192.0.2.9".parse().unwrap(), "2001:db8::9".parse().unwrap());
+        assert_eq!(node.leaving_from(v4).source(v4), Some(v4));
+        assert_eq!(node.leaving_from(v6).source(v6), Some(v6));
+        assert_eq!(node.leaving_from(v6).source(v4), Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))));
+    }
 }
