@@ -10,7 +10,7 @@
 //! the end of the response's body, or of the tunnel; its time to first byte runs from the dispatch to the response's head, and
 //! is told for status 200 alone; bytes are those on the connection to the service, heads included, both ways.
 //!
-//! A request is given to another member only if no byte of it was written to the first ([`service::ServiceStream`]). Bodies
+//! A request is given to another member only if no byte of it was written to the first (`service::ServiceStream`). Bodies
 //! are passed on as they come, never gathered. One task serves a client's connection and drives the connection to the service
 //! as well, so a request costs no wake-up of another task.
 //!

@@ -1,9 +1,9 @@
 //! One HTTP connection of a client, from its first byte to its end.
 
 use super::activity::Activity;
+use super::drive::{End, drive};
 use super::peek::peek;
 use super::stream::{ClientStream, Wire};
-use crate::alarm::Alarm;
 use crate::http::{Front, Reply};
 use crate::listen::Place;
 use hyper::body::Incoming;
@@ -12,14 +12,11 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::Instant;
 
 /// The largest head of a request. Apache takes 8 KiB a line, nginx 32 KiB in all.
 const HEAD: usize = 32 * 1024;
@@ -98,64 +95,6 @@ async fn http2(stream: TokioIo<ClientStream>, front: Arc<Front>) {
         .max_header_list_size(HEAD as u32);
     let connection = pin!(http.serve_connection(stream, service));
     drive(connection, |c| c.graceful_shutdown(), &shared).await;
-}
-
-/// How a connection ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
-    /// All that was asked is answered.
-    Done,
-    /// The client left, or was told that it speaks no HTTP.
-    Failed,
-    /// It is broken off.
-    Broken,
-}
-
-/// Drives a connection, and ends it when it rests for too long, or when the proxy stops.
-async fn drive<C: Future<Output = hyper::Result<()>>>(
-    mut connection: Pin<&mut C>,
-    wind_up: impl Fn(Pin<&mut C>),
-    front: &Front,
-) -> End {
-    let Front { place, activity, .. } = front;
-    let timeouts = &place.settings.timeouts;
-    let mut alarm = Alarm::new(timeouts.request_header.min(timeouts.idle));
-    let (mut stopping, mut killed) = (pin!(place.stop.cancelled()), pin!(place.kill.cancelled()));
-    let (mut is_winding_up, mut farewell) = (false, None);
-    poll_fn(|cx| {
-        if !is_winding_up && stopping.as_mut().poll(cx).is_ready() {
-            is_winding_up = true;
-            wind_up(connection.as_mut());
-        }
-        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-            return Poll::Ready(if ended.is_ok() { End::Done } else { End::Failed });
-        }
-        if killed.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(End::Broken);
-        }
-        while alarm.poll(cx).is_ready() {
-            let deadline = farewell.unwrap_or_else(|| activity.deadline(timeouts));
-            if deadline > Instant::now() {
-                alarm.by(deadline);
-                continue;
-            }
-            if farewell.is_none() {
-                place.vserver.counters.timed_out.add();
-            }
-            if is_winding_up || !activity.rests() {
-                return Poll::Ready(End::Broken);
-            }
-            // A client of HTTP/2 hears that its connection goes, so that it knows what became of a request sent just now.
-            is_winding_up = true;
-            farewell = Some(Instant::now() + LINGER);
-            wind_up(connection.as_mut());
-            if connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(End::Done);
-            }
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 /// Reads what a client still sends although it has its answer. A socket closed with bytes unread is reset, and a reset takes

@@ -2,6 +2,7 @@
 
 mod activity;
 mod converse;
+mod drive;
 mod peek;
 mod scan;
 mod stream;

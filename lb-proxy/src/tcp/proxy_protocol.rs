@@ -1,6 +1,6 @@
 //! PROXY protocol v2: who the client is, for a service that sees a proxy's address alone.
 //!
-//! https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt, section 2.2.
+//! <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>, section 2.2.
 
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
