@@ -6,6 +6,7 @@ use crate::monitor;
 use crate::names::Names;
 use crate::reader::{Item, Table};
 use crate::settings;
+use crate::source::{self, Source};
 use gslb_types::{MAX_SITES, NodeId, ServiceName, SiteIndex, SiteName, Transport, TriggerMonitor};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
@@ -169,6 +170,7 @@ pub(crate) fn services(
     tables: &[Table<'_>],
     sites: &Named<Site>,
     monitors: &Named<Monitor>,
+    sources: &Named<Source>,
     lb_vservers: &Names,
 ) -> Named<Service> {
     let mut services = Named::new("service");
@@ -187,6 +189,7 @@ pub(crate) fn services(
             monitor::sources_reach(t, "monitors", &own, monitors, address);
             monitor::sources_reach(t, "remote_monitors", &remote, monitors, address);
         }
+        let feed = source::feed(t, sources);
         let enabled = t.flag("enabled");
         let Some(name) = name else { continue };
         // Its own number even if one before it is left out: two must never look like one.
@@ -208,6 +211,7 @@ pub(crate) fn services(
             remote_monitors: remote,
             remote_threshold,
             lb_vserver,
+            feed,
             enabled,
         });
     }

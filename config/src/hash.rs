@@ -61,7 +61,9 @@ fn service(c: &Config, s: &Service) -> String {
     let remote = if remote.is_empty() { remote } else { format!(" [{remote}]") };
     let behind = s.lb_vserver.and_then(|at| c.lb_vservers.get(at));
     let behind = behind.map_or(String::new(), |lb| format!(" lb {}", lb.name));
-    format!("{} {site} {} {} {} [{own}]{remote}{behind}", s.name, s.address, s.port, s.enabled)
+    let fed = s.feed.as_ref().and_then(|feed| c.sources.get(feed.source));
+    let fed = fed.map_or(String::new(), |source| format!(" source {}", source.name));
+    format!("{} {site} {} {} {} [{own}]{remote}{behind}{fed}", s.name, s.address, s.port, s.enabled)
 }
 
 fn vserver(c: &Config, v: &Vserver) -> String {

@@ -6,7 +6,7 @@ use crate::model::{Config, Group};
 use crate::reader::{Item, Table};
 use crate::schema::{self, Schema};
 use crate::text::{Source, Spot};
-use crate::{group, hash, lb, monitor, policy, settings, zone};
+use crate::{group, hash, lb, monitor, policy, settings, source, zone};
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -66,8 +66,9 @@ fn assemble(
     let ldns = settings::ldns(&table(&schema::LDNS));
 
     let monitors = monitor::monitors(&entries(&schema::MONITOR), files);
+    let sources = source::sources(&entries(&schema::SOURCE), &own);
     let (service_tables, lb_tables) = (entries(&schema::SERVICE), entries(&schema::LB_VSERVER));
-    let services = group::services(&service_tables, &sites, &monitors, &lb::names(&lb_tables));
+    let services = group::services(&service_tables, &sites, &monitors, &sources, &lb::names(&lb_tables));
     let placed = lb::Services { named: &services, tables: &service_tables };
     let lb_vservers = lb::vservers(&lb_tables, &sites, &placed, &own);
     lb::services_agree(&placed, &lb_vservers);
@@ -88,6 +89,7 @@ fn assemble(
         sites: sites.all,
         nodes: nodes.all.into_iter().map(|(node, _)| node).collect(),
         monitors: monitors.all,
+        sources: sources.all,
         services: services.all,
         lb_vservers: lb_vservers.into_iter().flatten().collect(),
         vservers: vservers.all,

@@ -3,6 +3,7 @@
 //! References are indices into the vectors of [`Config`], in the order of the text; names stay for people.
 
 use crate::lb::LbVserver;
+use crate::source::{Feed, Source};
 use gslb_types::{
     AllDown, Check, GslbMethod, LbMethod, LdnsMasks, NodeId, ProbeKind, ServiceName, SiteIndex, SiteName,
     Transport, TriggerMonitor, VserverName, Weight,
@@ -37,6 +38,8 @@ pub struct Config {
     pub nodes: Vec<Node>,
     /// Monitors that services name.
     pub monitors: Vec<Monitor>,
+    /// Foreign load balancers that services name.
+    pub sources: Vec<Source>,
     /// Services of all sites.
     pub services: Vec<Service>,
     /// LB virtual servers of all sites.
@@ -276,6 +279,8 @@ pub struct Service {
     pub remote_threshold: Option<u32>,
     /// Index into [`Config::lb_vservers`]: the one whose state and metrics are this service's, in place of monitors' verdicts.
     pub lb_vserver: Option<usize>,
+    /// The foreign load balancer in front of it, whose word on its state counts beside that of its monitors.
+    pub feed: Option<Feed>,
     /// Whether it may be answered at all.
     pub enabled: bool,
 }

@@ -64,6 +64,7 @@ pub(crate) static TOP: Schema = Schema {
         optional("nodes"),
         optional("zones"),
         optional("monitors"),
+        optional("sources"),
         optional("services"),
         optional("lb_vservers"),
         optional("vservers"),
@@ -225,7 +226,38 @@ pub(crate) static SERVICE: Schema = Schema {
         optional("remote_monitors"),
         optional("remote_monitor_threshold"),
         optional("lb_vserver"),
+        optional("source"),
+        optional("source_name"),
+        optional("source_metrics"),
         default("enabled", "true"),
+    ],
+};
+
+pub(crate) static SOURCE: Schema = Schema {
+    name: "sources",
+    keys: &[
+        required("name"),
+        required("kind"),
+        optional("url"),
+        optional("socket"),
+        default("interval", r#""1s""#),
+        default("timeout", r#""500ms""#),
+        default("misses", "3"),
+    ],
+};
+
+pub(crate) static SOURCE_METRICS: Schema = Schema {
+    name: "services.source_metrics",
+    keys: &[
+        optional("up"),
+        optional("active"),
+        optional("connections"),
+        optional("bytes"),
+        optional("requests"),
+        optional("response_time"),
+        optional("response_time_sum"),
+        optional("response_time_count"),
+        optional("response_time_unit"),
     ],
 };
 
@@ -292,7 +324,7 @@ pub(crate) static DOMAIN: Schema =
     Schema { name: "domains", keys: &[required("name"), required("vserver"), default("ttl", r#""5s""#)] };
 
 /// Every table, for finding where a misplaced key belongs.
-pub(crate) static ALL: [&Schema; 20] = [
+pub(crate) static ALL: [&Schema; 22] = [
     &TOP,
     &GROUP,
     &DNS,
@@ -310,6 +342,8 @@ pub(crate) static ALL: [&Schema; 20] = [
     &VSERVER,
     &BINDING,
     &DOMAIN,
+    &SOURCE,
+    &SOURCE_METRICS,
     &LB_VSERVER,
     &LB_CERTIFICATE,
     &LB_MEMBER,

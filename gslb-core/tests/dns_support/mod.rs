@@ -230,6 +230,7 @@ fn service(index: usize, site: usize, address: &str) -> Service {
         remote_monitors: Vec::new(),
         remote_threshold: None,
         lb_vserver: None,
+        feed: None,
         enabled: true,
     }
 }
