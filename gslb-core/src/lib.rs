@@ -21,4 +21,6 @@ pub use traffic::{LocalView, Traffic};
 pub use lb_core::{BalancerView, MemberView, NoService, Out};
 pub use mep_core::carrier::Over;
 pub use mep_core::{KnownSession, LinkStatus, PeerState, PeerStatus, SessionKey, Strangers, Transition};
-pub use probes_core::{ProberStats, monitors::MonitorStats};
+pub use probes_core::ProberStats;
+pub use probes_core::monitors::{History, MonitorStats, PastResult, Seen};
+pub use probes_core::sources::{FeedView, Health as SourceHealth, Hearing, SourceView};

@@ -11,9 +11,9 @@ use crate::table::RttTable;
 use crate::traffic::{LocalView, Traffic};
 use arc_swap::ArcSwap;
 use config::Config;
-use gslb_types::{NodeId, Rtt, ServiceState, Timestamp};
+use gslb_types::{NodeId, Rtt, ServiceState, Timestamp, Weight};
 use mep_core::{PeerStatus, Strangers};
-use probes_core::monitors::MonitorStats;
+use probes_core::monitors::{History, MonitorStats};
 use probes_core::{ProberStats, prober};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -121,12 +121,24 @@ impl Judge {
 pub struct MonitorView {
     /// The monitor's name.
     pub name: String,
+    /// What it does: `tcp`, `http-ecv`, ...
+    pub kind: &'static str,
+    /// What it counts beside the service's other monitors.
+    pub weight: Weight,
+    /// Whether what it measures goes into the service's response time.
+    pub measures: bool,
     /// Whether it passes; `None` until the first verdict.
     pub passing: Option<bool>,
+    /// Since when that is so.
+    pub since: Timestamp,
+    /// How many of the last results in a row say the same.
+    pub in_a_row: u32,
     /// What the last check saw, in words for an operator.
     pub last: String,
     /// Response time of the last passed check.
     pub response_time: Option<Rtt>,
+    /// What the last checks saw.
+    pub history: History,
 }
 
 /// A site as this node sees it.

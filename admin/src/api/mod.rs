@@ -26,7 +26,7 @@ pub use identity::Identity;
 pub use ldns::{Cell, CellState, Ldns, LdnsPage};
 pub use matrix::{DegradedLink, Link, LinkFault, Matrix, MatrixRow};
 pub use peers::{Peer, Peers, Strangers, Transition};
-pub use services::{Monitor, Service, Services, States};
+pub use services::{CheckResult, Monitor, Service, Services, States};
 pub use sites::{NodeOfSite, Site, Sites};
 pub use status::{Certificate, Listen, PeerStates, Status};
 pub use vservers::{BoundService, Turns, Vserver, Vservers};

@@ -1,7 +1,7 @@
 //! `/v1/services`: what can be answered, and how it is.
 
 use super::View;
-use gslb_core::{MonitorView, ServiceView};
+use gslb_core::{MonitorView, PastResult, ServiceView};
 use gslb_types::ServiceState;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -52,12 +52,35 @@ pub struct Service {
 pub struct Monitor {
     /// Its name.
     pub monitor: String,
+    /// What it does: `tcp`, `http-ecv`, ...
+    pub kind: String,
+    /// What it counts beside the service's other monitors.
+    pub weight: u8,
     /// Whether it passes; `null` until the first result.
     pub passing: Option<bool>,
+    /// How long that has been so.
+    pub state_age_ms: u64,
+    /// How many of the last results in a row say the same.
+    pub in_a_row: u32,
     /// What the last check saw.
     pub last: String,
     /// Response time of the last check that passed.
     pub response_time_us: Option<u32>,
+    /// Whether that goes into the service's response time.
+    pub measures: bool,
+    /// What the last ten checks saw, the newest first.
+    pub recent: Vec<CheckResult>,
+}
+
+/// What one check saw.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// How long ago it was reported.
+    pub age_ms: u64,
+    /// Whether it passed; `null` if it could not be done.
+    pub passed: Option<bool>,
+    /// What it saw.
+    pub saw: String,
 }
 
 /// How many services are in which state.
@@ -111,16 +134,27 @@ fn service(view: &View<'_>, index: usize, config: &config::Service, seen: &Servi
         own_verdict: seen.own,
         last_good: seen.last_good,
         response_time_us: seen.response_time.map(|t| t.as_micros()),
-        monitors: seen.monitors.iter().map(monitor).collect(),
+        monitors: seen.monitors.iter().map(|m| monitor(view, m)).collect(),
         vservers: bound_to.map(|v| v.name.to_string()).collect(),
     }
 }
 
-fn monitor(seen: &MonitorView) -> Monitor {
+fn monitor(view: &View<'_>, seen: &MonitorView) -> Monitor {
+    let result = |result: &PastResult| CheckResult {
+        age_ms: view.age_ms(result.at),
+        passed: result.seen.passes(),
+        saw: result.seen.to_string(),
+    };
     Monitor {
         monitor: seen.name.clone(),
+        kind: seen.kind.to_owned(),
+        weight: seen.weight.get(),
         passing: seen.passing,
+        state_age_ms: view.age_ms(seen.since),
+        in_a_row: seen.in_a_row,
         last: seen.last.clone(),
         response_time_us: seen.response_time.map(|t| t.as_micros()),
+        measures: seen.measures,
+        recent: seen.history.iter().rev().map(result).collect(),
     }
 }

@@ -4,10 +4,10 @@ use crate::http::Server;
 use admin::{Identity, Info, State};
 use config::Config;
 use gslb_core::{
-    Birth, Cell, Confirmed, Judge, LinkStatus, MonitorStats, MonitorView, Node, NodeStats, Over, PeerState,
-    PeerStatus, ProberStats, Published, Shared, Strangers, Transition,
+    Birth, Cell, Confirmed, History, Judge, LinkStatus, MonitorStats, MonitorView, Node, NodeStats, Over,
+    PeerState, PeerStatus, ProberStats, Published, Seen, Shared, Strangers, Transition,
 };
-use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp};
+use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp, Weight};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -174,17 +174,40 @@ fn services(published: &mut Published) {
     let was_good = |service: usize| published.services[service].last_good;
     let of = |vserver: &config::Vserver| vserver.bindings.iter().map(|b| was_good(b.service)).collect();
     published.last_good = config.vservers.iter().map(of).collect();
-    let monitor = |name: &str, passing, last: &str, response_time| MonitorView {
-        name: name.to_owned(),
-        passing,
-        last: last.to_owned(),
-        response_time,
-    };
+    let passed = Seen::Passed { response_time: Some(ms(5)), words: None };
     published.services[0].monitors = vec![
-        monitor("web", Some(true), "status 200", Some(ms(5))),
-        monitor("alive", None, "not checked yet", None),
+        monitor("web", "http", Some(true), &[passed.clone()], Some(ms(5))),
+        monitor("alive", "ping", None, &[], None),
     ];
-    published.services[4].monitors = vec![monitor("web", Some(false), "status 503", Some(ms(9)))];
+    let failed = Seen::Failed("status 503, expected 2xx".into());
+    let seen = [passed, failed.clone(), Seen::Unreported, failed];
+    published.services[4].monitors = vec![monitor("web", "http", Some(false), &seen, Some(ms(9)))];
+}
+
+/// A monitor that has seen this, a result every 5 s.
+fn monitor(
+    name: &str,
+    kind: &'static str,
+    passing: Option<bool>,
+    seen: &[Seen],
+    response_time: Option<Rtt>,
+) -> MonitorView {
+    let mut history = History::default();
+    for (n, seen) in seen.iter().enumerate() {
+        history.add(at(980 + n as u64 * 5), seen.clone());
+    }
+    MonitorView {
+        name: name.to_owned(),
+        kind,
+        weight: Weight::ONE,
+        measures: true,
+        passing,
+        since: at(985),
+        in_a_row: seen.len().min(1) as u32,
+        last: seen.last().map_or_else(|| "not checked yet".to_owned(), Seen::to_string),
+        response_time,
+        history,
+    }
 }
 
 fn up(peer: PeerStatus) -> PeerStatus {

@@ -64,7 +64,8 @@ impl Alone {
                 let reason = "connection refused".to_owned();
                 (1, Input::Carrier(CarrierEvent::DialFailed { peer, over, reason }))
             }
-            Output::Carrier(CarrierCommand::Send { .. } | CarrierCommand::Close { .. }) | Output::Local(_) => return,
+            Output::Carrier(CarrierCommand::Send { .. } | CarrierCommand::Close { .. })
+            | Output::Local(_) => return,
         };
         self.coming.push((self.now + Duration::from_millis(ms), input));
     }

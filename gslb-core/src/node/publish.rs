@@ -49,6 +49,7 @@ impl Node {
             sharing: self.neighbours.share().nodes().cloned().collect(),
             last_good: self.health.last_good().to_vec(),
             persistence: self.persistence.len(),
+            sources: self.fed.sources(),
             local: self.local.views(),
         }));
     }
@@ -74,11 +75,17 @@ impl Node {
         let machine = self.monitors.view(index);
         let views = machine.into_iter().flat_map(|m| m.monitors);
         let (bound, _) = settings::bound(&self.config, service);
-        let monitors = bound.zip(views).map(|((monitor, _), view)| MonitorView {
+        let monitors = bound.zip(views).map(|((monitor, weight), view)| MonitorView {
             name: monitor.name.clone(),
+            kind: monitor.check.kind(),
+            weight,
+            measures: monitor.measures,
             passing: view.passing,
+            since: view.since,
+            in_a_row: view.in_a_row,
             last: view.last,
             response_time: view.response_time,
+            history: view.history,
         });
         ServiceView {
             id: ServiceId::of(&service.name),
@@ -90,6 +97,7 @@ impl Node {
             last_good: self.health.was_good(index),
             response_time: judged.response_time,
             traffic: self.health.traffic(now, index),
+            source: self.fed.view(index),
             monitors: monitors.collect(),
         }
     }
@@ -109,6 +117,7 @@ pub(crate) fn at_start(config: &Arc<Config>, zones: crate::dns::Zones, now: Time
         last_good: judged.judge == Judge::NoMonitor,
         response_time: None,
         traffic: None,
+        source: None,
         monitors: Vec::new(),
     });
     Published {
@@ -119,6 +128,7 @@ pub(crate) fn at_start(config: &Arc<Config>, zones: crate::dns::Zones, now: Time
         sharing: vec![config.this_node().id.clone()],
         last_good: health.last_good().to_vec(),
         persistence: 0,
+        sources: Vec::new(),
         local: Arc::new(vec![None; config.lb_vservers.len()]),
         config: config.clone(),
         zones: Arc::new(zones),

@@ -95,7 +95,8 @@ pub struct PastResult {
 pub struct History(Arc<VecDeque<PastResult>>);
 
 impl History {
-    pub(super) fn add(&mut self, at: Timestamp, seen: Seen) {
+    /// Adds what was seen then; the oldest beyond ten goes.
+    pub fn add(&mut self, at: Timestamp, seen: Seen) {
         let results = Arc::make_mut(&mut self.0);
         if results.len() == KEPT {
             results.pop_front();
