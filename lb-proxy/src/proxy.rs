@@ -169,7 +169,7 @@ impl Proxy {
     }
 
     /// Ends: accepts nothing new, lets what runs go on until `deadline`, and then breaks it off. Whether all ended by itself.
-    pub async fn stop(self, deadline: Duration) -> bool {
+    pub async fn stop(&self, deadline: Duration) -> bool {
         self.grounds.stop.cancel();
         self.grounds.tasks.close();
         let ended = tokio::time::timeout(deadline, self.grounds.tasks.wait()).await.is_ok();

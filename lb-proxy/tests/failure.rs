@@ -146,6 +146,28 @@ async fn a_connection_that_died_while_it_waited_leads_to_another_member_if_its_o
     assert_eq!(running.view().counts.failed, 0);
 }
 
+/// It can be reached by the kernel's word alone, so each try ends before or just after the request's first byte.
+#[tokio::test]
+async fn a_service_that_resets_every_connection_does_not_keep_a_request() {
+    let resets = Service::start(|connection: Connection| async move {
+        connection.stream.get_ref().set_zero_linger().unwrap();
+    })
+    .await;
+    let alone = start(vserver(Kind::Http, &[resets.address]));
+    let other = Service::fixed("b").await;
+    let running = start(vserver(Kind::Http, &[resets.address, other.address]));
+    for _ in 0..30 {
+        let response = alone.get("/").await;
+        assert!(response.starts_with("HTTP/1.1 502"), "{response}");
+        let response = running.get("/").await;
+        assert!(
+            body(&response) == "b" || header(&response, "gslb-reason") == Some("bad_response"),
+            "{response}"
+        );
+    }
+    assert_eq!((alone.active(), running.active()), (vec![0], vec![0, 0]));
+}
+
 #[tokio::test]
 async fn a_request_that_reached_a_service_is_never_given_to_another() {
     let closes = Service::start(|mut connection: Connection| async move {

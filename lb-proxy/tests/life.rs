@@ -33,6 +33,11 @@ async fn held(text: &'static str) -> (Service, std::sync::Arc<tokio::sync::Semap
     (service, go)
 }
 
+/// Stops a proxy, with patience.
+fn stopping(running: support::Running) -> tokio::task::JoinHandle<bool> {
+    tokio::spawn(async move { running.proxy.stop(Duration::from_secs(20)).await })
+}
+
 #[tokio::test]
 async fn a_stop_lets_what_runs_end_and_takes_nothing_new() {
     let (service, go) = held("done").await;
@@ -44,7 +49,7 @@ async fn a_stop_lets_what_runs_end_and_takes_nothing_new() {
     let mut works = running.connect().await;
     works.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
     eventually("under way", || running.active() == [1]).await;
-    let (address, stopping) = (running.address, tokio::spawn(running.proxy.stop(Duration::from_secs(20))));
+    let (address, stopping) = (running.address, stopping(running));
     assert_eq!(rest(&mut rests).await, "", "a connection that rests is closed at once");
     assert!(TcpStream::connect(address).await.is_err(), "nobody listens");
     assert!(!stopping.is_finished());
@@ -65,7 +70,7 @@ async fn http_2_is_told_to_go_away_and_its_requests_end() {
     let request = hyper::Request::get("http://a.test/").body(Empty::<bytes::Bytes>::new()).unwrap();
     let response = tokio::spawn(sender.send_request(request));
     eventually("under way", || running.active() == [1]).await;
-    let (address, stopping) = (running.address, tokio::spawn(running.proxy.stop(Duration::from_secs(20))));
+    let (address, stopping) = (running.address, stopping(running));
     eventually("nobody listens", || std::net::TcpStream::connect(address).is_err()).await;
     go.add_permits(1);
     let response = within(response).await.unwrap().unwrap();

@@ -3,7 +3,7 @@
 use super::reply::Refusal;
 use super::upload::{Gate, Upload};
 use crate::dial::Unreachable;
-use crate::service::{Binding, ServiceConnection, Waiting};
+use crate::service::{Binding, Origin, ServiceConnection, Waiting};
 use crate::settings::Timeouts;
 use crate::transaction::Transaction;
 use crate::vserver::Vserver;
@@ -11,6 +11,7 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use lb_core::{MemberId, NoService, ServiceId};
 use std::future::poll_fn;
+use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub(crate) struct Exchange {
     pub(crate) transaction: Transaction,
     pub(crate) connection: Box<ServiceConnection>,
     pub(crate) idle: Duration,
+    origin: Origin,
     /// What had passed, and when that was looked at: silence is measured between looks.
     seen: u64,
     since: Instant,
@@ -75,12 +77,12 @@ impl Attempts<'_> {
         let mut transaction = self.pick()?;
         loop {
             match transaction.service.connect(self.timeouts.connect).await {
-                Ok(connection) => {
+                Ok((connection, origin)) => {
                     let now = Instant::now();
                     transaction.counts(&connection.meter, now);
                     let idle = self.timeouts.idle;
                     let seen = connection.meter.bytes();
-                    return Ok(Exchange { transaction, connection, idle, seen, since: now });
+                    return Ok(Exchange { transaction, connection, idle, origin, seen, since: now });
                 }
                 Err(why) => {
                     self.failed(transaction, &why)?;
@@ -123,27 +125,36 @@ impl Attempts<'_> {
         }
     }
 
-    /// Another socket for a request of which no byte was written: the service closed a connection that waited for reuse. It is
-    /// asked again first, since that says nothing against it.
+    /// Another socket for a request of which no byte was written. A service that closed a connection which waited for reuse is
+    /// asked again first; one that closed a new connection at once can't be reached.
     async fn rebind(&mut self, mut exchange: Exchange) -> Result<Exchange, Refusal> {
         self.vserver.counters.retried.add();
+        let mut dialled = match exchange.origin {
+            Origin::Waiting => exchange.transaction.service.dial(self.timeouts.connect).await,
+            Origin::New => Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
+        };
+        exchange.origin = Origin::New;
         loop {
-            match exchange.transaction.service.dial(self.timeouts.connect).await {
+            match dialled {
                 Ok(socket) => {
                     exchange.connection.meter.replace(socket);
                     return Ok(exchange);
                 }
-                Err(why) => {
-                    let Exchange { transaction, connection, idle, seen, since } = exchange;
-                    transaction.service.forget(&connection.meter);
-                    self.failed(transaction, &why)?;
-                    let mut transaction = self.pick_again(&why)?;
-                    transaction.counts(&connection.meter, Instant::now());
-                    transaction.service.watch(&connection.meter);
-                    exchange = Exchange { transaction, connection, idle, seen, since };
-                }
+                Err(why) => exchange = self.move_on(exchange, &why)?,
             }
+            dialled = exchange.transaction.service.dial(self.timeouts.connect).await;
         }
+    }
+
+    /// The same request, for another member. hyper's side of the connection goes with it.
+    fn move_on(&mut self, exchange: Exchange, why: &Unreachable) -> Result<Exchange, Refusal> {
+        let Exchange { transaction, connection, .. } = exchange;
+        transaction.service.forget(&connection.meter);
+        self.failed(transaction, why)?;
+        let mut transaction = self.pick_again(why)?;
+        transaction.counts(&connection.meter, Instant::now());
+        transaction.service.watch(&connection.meter);
+        Ok(Exchange { transaction, connection, ..exchange })
     }
 
     fn broken(&self, exchange: &Exchange, error: &hyper::Error) -> Refusal {

@@ -32,6 +32,15 @@ pub(crate) struct Service {
     meters: Mutex<Meters>,
 }
 
+/// Where a socket comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// It served other requests before; that it is dead says nothing against the service.
+    Waiting,
+    /// It was opened for this request; if it is dead at once, the service can't be reached.
+    New,
+}
+
 /// All connections to a service, to cut them.
 #[derive(Debug, Default)]
 struct Meters {
@@ -61,16 +70,19 @@ impl Service {
         dial(self.address, self.source, within).await
     }
 
-    /// An HTTP connection: one that waits for reuse, or a new one.
-    pub(crate) async fn connect(&self, within: Duration) -> Result<Box<ServiceConnection>, Unreachable> {
+    /// An HTTP connection: one that waits for reuse, or a new one. Which of the two it is.
+    pub(crate) async fn connect(
+        &self,
+        within: Duration,
+    ) -> Result<(Box<ServiceConnection>, Origin), Unreachable> {
         if let Some(waiting) = self.pool.take() {
-            return Ok(waiting);
+            return Ok((waiting, Origin::Waiting));
         }
         let connection = ServiceConnection::new(self.dial(within).await?, within).await;
         // The handshake of HTTP/1.1 is no word on the wire: it can't fail but by hyper's own words.
         let connection = connection.map_err(std::io::Error::other)?;
         self.watch(&connection.meter);
-        Ok(connection)
+        Ok((connection, Origin::New))
     }
 
     /// Keeps a connection whose request is over, if it can be used again.

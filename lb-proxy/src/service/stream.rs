@@ -137,3 +137,89 @@ impl AsyncWrite for ServiceStream {
         Pin::new(&mut self.socket).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::task::noop_waker_ref;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    /// A socket that can be written to, and the service's end of it.
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (near, far) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let (near, (far, _)) = (near.unwrap(), far.unwrap());
+        near.writable().await.unwrap();
+        (near, far)
+    }
+
+    async fn unbound() -> (ServiceStream, Arc<Meter>, TcpStream) {
+        let ((near, far), meter) = (pair().await, Arc::new(Meter::default()));
+        meter.bind(Binding::Unbound);
+        (ServiceStream::new(near, meter.clone()), meter, far)
+    }
+
+    fn write(stream: &mut ServiceStream, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(stream).poll_write(&mut Context::from_waker(noop_waker_ref()), bytes)
+    }
+
+    fn read(stream: &mut ServiceStream) -> Poll<io::Result<()>> {
+        let mut space = [0; 16];
+        Pin::new(stream).poll_read(&mut Context::from_waker(noop_waker_ref()), &mut ReadBuf::new(&mut space))
+    }
+
+    fn reset(far: TcpStream) {
+        far.set_zero_linger().unwrap();
+        drop(far);
+    }
+
+    /// The kernel knows of the reset, and the runtime does not yet: only the write finds it.
+    #[tokio::test]
+    async fn a_request_that_could_not_be_written_goes_to_the_next_socket_whole() {
+        let (mut stream, meter, far) = unbound().await;
+        reset(far);
+        assert!(write(&mut stream, b"GET /").is_pending());
+        assert_eq!((meter.binding(), meter.bytes()), (Binding::Stale, 0));
+        assert!(
+            write(&mut stream, b"GET /").is_pending() && read(&mut stream).is_pending(),
+            "it holds still"
+        );
+        let (near, mut far) = pair().await;
+        meter.replace(near);
+        assert!(matches!(write(&mut stream, b"GET /"), Poll::Ready(Ok(5))));
+        assert_eq!((meter.binding(), meter.bytes(), meter.segments()), (Binding::Settled, 5, 1));
+        let mut came = [0; 5];
+        far.read_exact(&mut came).await.unwrap();
+        assert_eq!(&came, b"GET /");
+    }
+
+    #[tokio::test]
+    async fn once_a_byte_is_written_errors_are_told() {
+        let (mut stream, meter, far) = unbound().await;
+        assert!(matches!(write(&mut stream, b"G"), Poll::Ready(Ok(1))));
+        reset(far);
+        assert!(matches!(write(&mut stream, b"ET"), Poll::Ready(Err(_))));
+        assert_eq!(meter.binding(), Binding::Settled);
+    }
+
+    #[tokio::test]
+    async fn an_end_and_words_that_nobody_asked_for_make_a_socket_stale_before_the_request_alone() {
+        for words in [&b""[..], b"HTTP/1.1 408 Request Timeout\r\n\r\n"] {
+            let (mut stream, meter, far) = unbound().await;
+            assert!(read(&mut stream).is_pending());
+            assert_eq!(meter.binding(), Binding::Unbound, "nothing has come yet");
+            far.try_write(words).unwrap();
+            drop(far);
+            stream.socket.readable().await.unwrap();
+            assert!(read(&mut stream).is_pending());
+            assert_eq!((meter.binding(), meter.bytes()), (Binding::Stale, 0));
+        }
+        let (mut stream, meter, far) = unbound().await;
+        meter.bind(Binding::Settled);
+        far.try_write(b"HTTP/1.1").unwrap();
+        stream.socket.readable().await.unwrap();
+        assert!(matches!(read(&mut stream), Poll::Ready(Ok(()))));
+        assert_eq!(meter.bytes(), 8);
+    }
+}
