@@ -102,7 +102,7 @@ impl Scene {
             match output {
                 Output::Probe(probe) => assert!(may_be_probed(probe.target), "{}", probe.target),
                 Output::Carrier(CarrierCommand::Send { frame, .. }) => assert!(frame.len() <= MAX_FRAME),
-                Output::Carrier(_) | Output::Check(_) | Output::Local(_) => {}
+                Output::Carrier(_) | Output::Check(_) | Output::Fetch(_) | Output::Local(_) => {}
             }
         }
         assert!(self.node.poll_timeout().is_none_or(|at| at > self.now), "a time-out in the past");

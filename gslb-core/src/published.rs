@@ -14,6 +14,7 @@ use config::Config;
 use gslb_types::{NodeId, Rtt, ServiceState, Timestamp, Weight};
 use mep_core::{PeerStatus, Strangers};
 use probes_core::monitors::{History, MonitorStats};
+use probes_core::sources::{FeedView, SourceView};
 use probes_core::{ProberStats, prober};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub struct Published {
     pub last_good: Vec<Vec<bool>>,
     /// Persistence sessions kept.
     pub persistence: usize,
+    /// The foreign load balancers that services of this site name, as far as this node looks at them.
+    pub sources: Vec<SourceView>,
     /// What this node's data plane shows, by index into [`Config::lb_vservers`]; `None` of other sites, and while nothing is
     /// heard of it.
     pub local: Arc<Vec<Option<LocalView>>>,
@@ -78,6 +81,8 @@ pub struct ServiceView {
     pub response_time: Option<Rtt>,
     /// Its traffic, if it passes through the nodes of its site.
     pub traffic: Option<Traffic>,
+    /// What the foreign load balancer says that it names, to this node.
+    pub source: Option<FeedView>,
     /// Its monitors, for services of this site.
     pub monitors: Vec<MonitorView>,
 }
@@ -91,6 +96,8 @@ pub enum Judge {
     NoMonitor,
     /// It is of this site and stands for an LB virtual server, whose effective state it has.
     LbVserver,
+    /// It is of this site, and a foreign load balancer decides together with this node's monitors.
+    Source,
     /// It is of this site, and this node's monitors decide.
     OwnMonitors,
     /// The nodes of its site say so, to this node or to a relay.
@@ -108,6 +115,7 @@ impl Judge {
             Judge::Configuration => "configuration",
             Judge::NoMonitor => "no_monitor",
             Judge::LbVserver => "lb_vserver",
+            Judge::Source => "source",
             Judge::OwnMonitors => "own_monitors",
             Judge::SiteWord => "site_word",
             Judge::RemoteMonitors => "remote_monitors",

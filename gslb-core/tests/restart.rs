@@ -65,7 +65,7 @@ impl Bench {
     fn probe(&mut self) -> Option<ProbeRequest> {
         self.outputs().into_iter().find_map(|output| match output {
             Output::Probe(probe) => Some(probe),
-            Output::Check(_) | Output::Carrier(_) | Output::Local(_) => None,
+            Output::Check(_) | Output::Fetch(_) | Output::Carrier(_) | Output::Local(_) => None,
         })
     }
 

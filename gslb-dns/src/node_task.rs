@@ -116,6 +116,7 @@ impl NodeTask<'_> {
             match output {
                 Output::Probe(probe) => self.requests.push_back(Request::Probe(probe)),
                 Output::Check(check) => self.requests.push_back(Request::Check(check)),
+                Output::Fetch(fetch) => self.requests.push_back(Request::Fetch(fetch)),
                 Output::Carrier(command) => self.commands.push_back(command),
                 Output::Local(health) => self.channels.ear.hear(&health),
             }
@@ -148,6 +149,7 @@ impl NodeTask<'_> {
         let input = |reply| match reply {
             Reply::Probe(reply) => Input::Probe(reply),
             Reply::Check(reply) => Input::Check(reply),
+            Reply::Fetch(reply) => Input::Source(reply),
         };
         self.node.handle_input(now, input(first));
         for _ in 1..BATCH {

@@ -65,6 +65,7 @@ impl Alone {
                 (1, Input::Carrier(CarrierEvent::DialFailed { peer, over, reason }))
             }
             Output::Carrier(CarrierCommand::Send { .. } | CarrierCommand::Close { .. })
+            | Output::Fetch(_)
             | Output::Local(_) => return,
         };
         self.coming.push((self.now + Duration::from_millis(ms), input));

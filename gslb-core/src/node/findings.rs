@@ -89,11 +89,17 @@ impl Node {
         match output {
             monitors::Output::Check(request) => self.outputs.push_back(Output::Check(request)),
             monitors::Output::Verdict { service, state, reason } => {
+                if self.fed.note_verdict(service, state, &reason) {
+                    return self.judge_fed(now, [service]);
+                }
                 self.health.own_verdict(now, service, state, &reason);
                 self.tell_local(service);
                 self.metrics_changed(now);
             }
             monitors::Output::Measured { service, mean, .. } => {
+                if self.fed.note_response_time(service, mean) {
+                    return self.judge_fed(now, [service]);
+                }
                 self.health.own_response_time(now, service, Some(mean));
                 self.tell_local(service);
                 self.metrics_changed(now);

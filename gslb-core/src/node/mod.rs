@@ -8,6 +8,7 @@
 //! Probe reply ─> Prober ─Sample─> OwnColumn ─beyond tolerance─> Mep ───> Output::Carrier
 //! Carrier event ─> Mep ─Rtts─> other columns, or OwnColumn if a neighbour says so; ─Sightings─> Prober; ─Metrics─> Health
 //! Check reply ─> Monitors ─Verdict─> Health ─> Published;  ─> Mep
+//! Source reply ─> Sources ─Told─> with the monitors' verdict: Health
 //! ```
 
 mod exchange;
@@ -22,6 +23,7 @@ mod publish;
 mod resume;
 mod settings;
 mod sites;
+mod sources;
 mod told;
 
 use crate::persistence::{IDLE_TIMEOUT, Persistence};
@@ -39,11 +41,12 @@ use missing::Looks;
 use neighbours::Neighbours;
 use own_column::OwnColumn;
 use places::Places;
-use probes_core::wire::{CheckReply, CheckRequest, ProbeReply, ProbeRequest};
+use probes_core::wire::{CheckReply, CheckRequest, FetchReply, FetchRequest, ProbeReply, ProbeRequest};
 use probes_core::{Monitors, Prober, prober};
 pub(crate) use publish::at_start;
 use serde::{Deserialize, Serialize};
 use sites::Sites;
+use sources::Fed;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -62,6 +65,8 @@ pub enum Input {
     Probe(ProbeReply),
     /// What became of a check.
     Check(CheckReply),
+    /// What became of a look at a foreign load balancer.
+    Source(FetchReply),
     /// What the carrier of the metric exchange reports.
     Carrier(CarrierEvent),
     /// What this node's data plane shows of all its LB virtual servers.
@@ -84,6 +89,8 @@ pub enum Output {
     Probe(ProbeRequest),
     /// Do this check.
     Check(CheckRequest),
+    /// Look at this foreign load balancer.
+    Fetch(FetchRequest),
     /// Tell this to the carrier.
     Carrier(CarrierCommand),
     /// Tell this to the data plane.
@@ -141,6 +148,7 @@ pub struct Node {
     own: OwnColumn,
     health: Health,
     local: Local,
+    fed: Fed,
     sites: Sites,
     neighbours: Neighbours,
     looks: Looks,
@@ -165,6 +173,7 @@ impl Node {
             own: OwnColumn::new(config.this_site(), config.group.rtt_tolerance, config.mep.max_age),
             health: Health::new(config.clone(), now),
             local: Local::new(&config, now),
+            fed: Fed::new(&config, birth.seed ^ 3, now),
             sites: Sites::new(&config),
             neighbours: Neighbours::new(me),
             looks: Looks::default(),
@@ -192,6 +201,7 @@ impl Node {
             Input::Sighting(address) => self.sighting(now, address, Duration::ZERO, Heard::ByUs),
             Input::Probe(reply) => self.prober.handle_reply(now, reply),
             Input::Check(reply) => self.monitors.handle_reply(now, reply),
+            Input::Source(reply) => self.fed.handle_reply(now, reply),
             Input::Carrier(event) => self.mep.handle_carrier(now, event),
             Input::Local(views) => self.local_said(now, views),
             Input::Session { key, service } => self.session_used(now, key, service),
@@ -211,6 +221,7 @@ impl Node {
         self.share_out(now);
         self.prober.handle_timeout(now);
         self.monitors.handle_timeout(now);
+        self.fed.handle_timeout(now);
         // Before the exchange has its turn: what they found may be due to peers at once.
         self.settle(now);
         self.look_for_missing(now);
@@ -261,6 +272,7 @@ impl Node {
             self.own.poll_timeout(),
             self.health.poll_timeout(),
             self.local.poll_timeout(),
+            self.fed.poll_timeout(),
             self.looks.poll_timeout(),
             self.neighbours.poll_timeout(),
             self.persistence.poll_timeout(),
@@ -287,6 +299,7 @@ impl Node {
                 quiet = false;
                 self.monitors_said(now, output);
             }
+            quiet &= !self.sources_said(now);
             while let Some(output) = self.mep.poll_output() {
                 quiet = false;
                 self.mep_said(now, output);

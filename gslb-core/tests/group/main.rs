@@ -7,5 +7,6 @@ mod partitions;
 mod sessions;
 mod sharing;
 mod show;
+mod sources;
 #[path = "../text/mod.rs"]
 mod text;

@@ -9,7 +9,9 @@ use config::Config;
 use gslb_core::{Birth, Input, LocalHealth, LocalView, Node, Output, SessionKey, Shared};
 use gslb_types::{NodeId, ProbeKind, Reach, Rtt, Timestamp};
 use mep_core::carrier::{CarrierCommand, CarrierEvent, ConnId, Over};
-use probes_core::wire::{CheckOutcome, CheckReply, CheckRequest, ProbeOutcome, ProbeReply, ProbeRequest};
+use probes_core::wire::{
+    CheckOutcome, CheckReply, CheckRequest, FetchReply, FetchRequest, ProbeOutcome, ProbeReply, ProbeRequest,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -75,6 +77,8 @@ pub(crate) struct Host {
     pub(crate) probes: Vec<(Timestamp, ProbeRequest)>,
     /// What the data plane was told.
     pub(crate) told: Vec<LocalHealth>,
+    /// The looks at foreign load balancers that it asked for and that nothing came of yet.
+    pub(crate) looks: Vec<FetchRequest>,
     alarm: Option<Timestamp>,
 }
 
@@ -147,6 +151,7 @@ impl Net {
                 life: 0,
                 probes: Vec::new(),
                 told: Vec::new(),
+                looks: Vec::new(),
                 alarm: None,
             });
         }
@@ -308,6 +313,12 @@ impl Net {
         self.turn(host, Some(Input::Local(views)));
     }
 
+    /// What became of a node's look at a foreign load balancer.
+    pub(crate) fn looked(&mut self, node: &str, reply: FetchReply) {
+        let host = self.place(node);
+        self.turn(host, Some(Input::Source(reply)));
+    }
+
     /// Lets time pass.
     pub(crate) fn run(&mut self, time: Duration) {
         let until = self.now + time;
@@ -415,6 +426,7 @@ impl Net {
                 Output::Check(check) => self.check(host, &check),
                 Output::Carrier(command) => self.carry(host, command),
                 Output::Local(health) => self.hosts[host].told.push(health),
+                Output::Fetch(look) => self.hosts[host].looks.push(look),
             }
         }
     }

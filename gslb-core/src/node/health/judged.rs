@@ -51,6 +51,9 @@ impl Judged {
             _ if stands_for_lb => {
                 (ServiceState::Learning, Judge::LbVserver, "nothing is heard of its LB virtual server yet")
             }
+            s if is_own && s.feed.is_some() => {
+                (ServiceState::Learning, Judge::Source, "nothing is heard of its source yet")
+            }
             _ if is_own && unwatched => (ServiceState::Up, Judge::NoMonitor, "no monitor is bound"),
             _ if is_own => (ServiceState::Learning, Judge::OwnMonitors, "not checked yet"),
             _ => (ServiceState::Learning, Judge::SiteWord, "no word from its site yet"),
@@ -127,6 +130,7 @@ impl Judged {
             | Judge::OwnMonitors
             | Judge::NoMonitor
             | Judge::LbVserver
+            | Judge::Source
             | Judge::Configuration => {
                 let (state, node) = word?;
                 let reason = match contact.relay() {

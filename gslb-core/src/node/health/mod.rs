@@ -158,7 +158,8 @@ impl Health {
         self.note_last_good();
     }
 
-    /// The data plane of this node showed how the LB virtual server is that the service stands for.
+    /// The data plane of this node showed how the LB virtual server is that the service stands for, or its source and its
+    /// monitors together say how it is.
     pub(crate) fn local_verdict(
         &mut self,
         now: Timestamp,
@@ -169,7 +170,7 @@ impl Health {
         traffic: Traffic,
     ) {
         if let Some(own) = self.services.get_mut(service).and_then(|judged| judged.own.as_mut())
-            && own.by == Judge::LbVserver
+            && matches!(own.by, Judge::LbVserver | Judge::Source)
         {
             (own.response_time, own.traffic) = (response_time, traffic);
             self.own_verdict(now, service, state, reason);

@@ -344,7 +344,12 @@ impl World {
                 }
             }
             Some(
-                Input::Check(_) | Input::Carrier(_) | Input::Local(_) | Input::Session { .. } | Input::Stop,
+                Input::Check(_)
+                | Input::Source(_)
+                | Input::Carrier(_)
+                | Input::Local(_)
+                | Input::Session { .. }
+                | Input::Stop,
             ) => Cause::Other,
         }
     }
@@ -362,8 +367,8 @@ impl World {
                 What::Heard(n, self.net.other_end(n, *conn).unwrap_or(n))
             }
             Some(Input::Carrier(event)) => What::Carrier(n, format!("{event:?}")),
-            // Hosts of the simulator have no data plane.
-            Some(Input::Local(_)) => return,
+            // Hosts of the simulator have no data plane, and no foreign one.
+            Some(Input::Local(_) | Input::Source(_)) => return,
             Some(Input::Session { key, service }) => What::Carrier(n, format!("{key:?} {service}")),
             Some(Input::Stop) => What::Carrier(n, "stop".to_owned()),
         };
@@ -387,7 +392,7 @@ impl World {
                 self.tell_later(n, life, after, Input::Check(reply));
             }
             Output::Carrier(command) => self.command(n, life, command),
-            Output::Local(_) => {}
+            Output::Local(_) | Output::Fetch(_) => {}
         }
     }
 
