@@ -8,8 +8,8 @@
 //! | --- | --- | --- | --- |
 //! | ping | one per family, raw or unprivileged | before `sendto` | kernel stamp of the packet |
 //! | DNS-UDP | one connected socket per probe | before `send` | kernel stamp of the datagram or of the ICMP error |
-//! | DNS-TCP, tcp | one socket per probe, closed by RST | before `connect` | wake-up |
-//! | ssl | one connection per check | before `connect` | kernel stamp of the handshake's last bytes |
+//! | DNS-TCP, tcp | one socket per probe, closed by RST | the kernel's own SYN | its SYN-ACK; an RST: wake-up |
+//! | ssl | one connection per check | the kernel's own SYN | kernel stamp of the handshake's last bytes |
 //! | http, https | one connection per check | before the request is written | kernel stamp of the response's head |
 //! | http-ecv, https-ecv | the same | the same | kernel stamp of what makes the body match |
 //! | tcp-ecv | one connection per check | before the text is written | kernel stamp of what makes the answer match |
@@ -20,6 +20,7 @@
 //! Linux only: ICMP errors are told from each other by `IP_RECVERR`.
 
 mod check;
+mod diag;
 mod engine;
 mod fetch;
 mod icmp;

@@ -1,5 +1,6 @@
 //! SYN to SYN-ACK, or to what else answers a SYN.
 
+use crate::diag::handshake;
 use crate::local::Settings;
 use crate::receive::{IcmpError, ask_for_icmp_errors, icmp_error};
 use crate::stamp::rtt;
@@ -78,9 +79,19 @@ pub(crate) async fn connect(settings: &Settings, target: SocketAddr) -> Answer {
         Err(e) => return Answer::NotSent(e),
     };
     match settled(&stream).await {
-        Ok(()) => Answer::Connected(stream, rtt(sent, Instant::now())),
+        Ok(()) => {
+            let noticed = rtt(sent, Instant::now());
+            let took = took(&stream).map_or(noticed, |kernel| kernel.min(noticed));
+            Answer::Connected(stream, took)
+        }
         Err(e) => answered(&stream, e, sent),
     }
+}
+
+/// What the kernel says that the handshake took. Of a SYN that was sent again it says nothing of use.
+fn took(stream: &TcpStream) -> Option<Rtt> {
+    let handshake = handshake(stream.local_addr().ok()?, stream.peer_addr().ok()?)?;
+    (!handshake.was_repeated).then_some(handshake.rtt)
 }
 
 /// Closes the connection by RST.

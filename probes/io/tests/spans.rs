@@ -226,5 +226,29 @@ async fn a_busy_node_does_not_make_a_service_look_slow() {
         socket.send_to(&dns_answer(query, 0), from).unwrap();
     });
     measures("dns, busy", (server.addr, late), Check::Dns(dns("www.test.")), DELAY).await;
+    let tls = Tls { config: Ca::new().server(&["www.test"], -1, 1), wait: DELAY, counts: true };
+    let (target, late) = Server::with(v4(50, 1, 6), Some(tls), vec![Hold]).at();
+    let check = Check::Ssl(unverified());
+    let mut running = Running::on_port(53);
+    let took = Measured { target, check, late }.median(&mut running).await;
+    println!("ssl, busy: {took:?}, of which the server waits {DELAY} ms");
+    // The rest is its own work; a runtime that is late twice would show in 15 ms and more.
+    assert!((ms(DELAY)..ms(DELAY) + HELD / 2).contains(&took), "{took:?}");
+    let listener = TcpListener::bind((v4(50, 1, 7), 0)).unwrap();
+    let target = listener.local_addr().unwrap();
+    let took = Measured { target, check: Check::Tcp, late: Late::default() }.median(&mut running).await;
+    running.stop().await;
+    assert!(is_near("tcp, busy", took, Duration::ZERO), "{took:?}");
+    let login = steps(&[
+        say("220 hi\r\n"),
+        Hear("USER probe\r\n"),
+        Wait(DELAY / 2),
+        say("331 password\r\n"),
+        Hear("PASS hush\r\n"),
+        Wait(DELAY / 2),
+        say("230 in\r\n"),
+        Hold,
+    ]);
+    measures("ftp, busy", Server::start(v4(50, 1, 8), login).at(), ftp("probe", "hush"), DELAY).await;
     busy.abort();
 }

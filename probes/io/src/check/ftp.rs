@@ -13,13 +13,12 @@ const REPLY: usize = 16 * 1024;
 const PRELIMINARIES: usize = 8;
 
 impl Run<'_> {
-    /// From USER to the reply that ends the login.
+    /// From USER to the reply that ends the login, less the time that passed here between the reply to USER and PASS.
     pub(super) async fn ftp(self, check: &FtpCheck) -> Result<Rtt, Fault> {
         let stream = self.stream().await?;
         let times = stream.times();
         let mut control = Control { stream, pending: Vec::new() };
         self.limit.hold("no banner", control.banner()).await??;
-        times.begin();
         let login = control.login(check, &times);
         let took = self.limit.hold("login not complete", login).await??;
         // A courtesy that nobody waits for.
@@ -56,13 +55,17 @@ impl Control {
 
     async fn login(&mut self, check: &FtpCheck, times: &Times) -> Result<Rtt, Fault> {
         let password = check.password.reveal();
+        times.begin();
         let mut reply = self.command(&format!("USER {}\r\n", check.user)).await?;
+        let mut took = times.span().as_duration();
         if reply.code == 331 {
+            times.begin();
             reply = self.command(&format!("PASS {password}\r\n")).await?;
+            took += times.span().as_duration();
         }
         match reply.code {
             // 202: the password was superfluous.
-            230 | 202 => Ok(times.span()),
+            230 | 202 => Ok(Rtt::from_duration(took)),
             331 | 332 => failed(format!("the login asks for more than a password: {}", reply.line)),
             // A server that repeats what it was told must not make it known.
             _ if !password.is_empty() => {

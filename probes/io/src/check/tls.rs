@@ -23,16 +23,15 @@ use tokio_rustls::client::TlsStream;
 const FRESH: Duration = Duration::from_secs(60);
 
 impl Run<'_> {
-    /// From the SYN to the last bytes of the handshake.
+    /// From the SYN to the last bytes of the handshake, less the time that passed here between SYN-ACK and ClientHello.
     pub(super) async fn ssl(self, check: &TlsCheck) -> Result<Rtt, Fault> {
         let (stream, began) = self.connected().await?;
         let stream = Stamped::new(stream);
         let times = stream.times();
         let stream = self.handshake(check, stream).await?;
-        times.began(began.at);
-        let took = times.span();
+        let took = began.took.as_duration() + times.span().as_duration();
         drop(stream);
-        Ok(took)
+        Ok(Rtt::from_duration(took))
     }
 
     /// Does the handshake.
