@@ -18,7 +18,7 @@ pub(crate) async fn keep(vserver: Arc<Vserver>) {
     loop {
         let next = vserver.tick().unwrap_or(SWEEP);
         tokio::select! {
-            () = vserver.gone() => return,
+            () = vserver.gone.cancelled() => return,
             () = vserver.changed.notified() => {}
             () = tokio::time::sleep(next) => {}
             _ = sweep.tick() => {

@@ -24,6 +24,7 @@ mod counters;
 mod dial;
 mod http;
 mod keeper;
+mod lasting;
 mod listen;
 mod proxy;
 mod pump;

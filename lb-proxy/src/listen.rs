@@ -1,6 +1,7 @@
 //! Listeners: where clients come in.
 
 use crate::client::{Wire, converse};
+use crate::lasting::Faults;
 use crate::settings::{Kind, VserverSettings};
 use crate::tcp;
 use crate::vserver::Vserver;
@@ -81,6 +82,7 @@ pub(crate) struct Grounds {
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
     pub(crate) kill: CancellationToken,
+    pub(crate) faults: Faults,
 }
 
 /// Takes the address. An IPv6 one takes IPv6 alone, so that both wildcards can be listened on.
@@ -105,7 +107,8 @@ impl Listener {
         let target = Arc::new(ArcSwap::new(vserver));
         let stop = grounds.stop.child_token();
         let own = Grounds { stop: stop.clone(), ..grounds.clone() };
-        grounds.tasks.spawn(accept(socket, local, target.clone(), own));
+        let accepting = accept(socket, local, target.clone(), own);
+        grounds.tasks.spawn(grounds.faults.watch("a listener", stop.clone(), accepting));
         Listener { asked, local, target, stop }
     }
 

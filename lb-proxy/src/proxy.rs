@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::keeper;
+use crate::lasting::Faults;
 use crate::listen::{Bound, Grounds, Listener, bind};
 use crate::settings::VserverSettings;
 use crate::tls::CertificateError;
@@ -64,8 +65,12 @@ impl Proxy {
     /// Listens and serves. Must be called within a tokio runtime; once `cancel` is cancelled no new client is accepted and
     /// no new request begun.
     pub fn start(settings: Vec<VserverSettings>, cancel: &CancellationToken) -> Result<Self, StartError> {
-        let grounds =
-            Grounds { tasks: TaskTracker::new(), stop: cancel.child_token(), kill: CancellationToken::new() };
+        let grounds = Grounds {
+            tasks: TaskTracker::new(),
+            stop: cancel.child_token(),
+            kill: CancellationToken::new(),
+            faults: Faults::none(),
+        };
         let proxy = Proxy { clock: Clock::start(), grounds, state: Mutex::default() };
         proxy.apply(settings)?;
         Ok(proxy)
@@ -168,6 +173,11 @@ impl Proxy {
         vservers.into_iter().filter_map(failed).collect()
     }
 
+    /// Waits until a task ends that must not, and says which: the proxy is no longer whole then.
+    pub async fn failed(&self) -> &'static str {
+        self.grounds.faults.first().await
+    }
+
     /// Ends: accepts nothing new, lets what runs go on until `deadline`, and then breaks it off. Whether all ended by itself.
     pub async fn stop(&self, deadline: Duration) -> bool {
         self.grounds.stop.cancel();
@@ -253,7 +263,8 @@ impl State {
             }
             None => {
                 let vserver = Vserver::new(clock, settings, grounds.stop.child_token());
-                grounds.tasks.spawn(keeper::keep(vserver.clone()));
+                let keeping = keeper::keep(vserver.clone());
+                grounds.tasks.spawn(grounds.faults.watch("a keeper", vserver.gone.clone(), keeping));
                 self.vservers.insert(name, vserver.clone());
                 vserver
             }

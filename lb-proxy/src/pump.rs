@@ -68,14 +68,19 @@ pub(crate) async fn pump(pump: Pump) {
         if meter.is_cut() || killed.as_mut().poll(cx).is_ready() {
             return Poll::Ready(End::Broken);
         }
-        while alarm.poll(cx).is_ready() {
-            if since + idle <= Instant::now() {
+        loop {
+            let next = transaction.owes().map_or(since + idle, |at| at.min(since + idle));
+            alarm.by(next);
+            if alarm.poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            let now = Instant::now();
+            if since + idle <= now {
                 place.vserver.counters.timed_out.add();
                 return Poll::Ready(End::Broken);
             }
-            alarm.by(since + idle);
+            transaction.report(now);
         }
-        Poll::Pending
     });
     if end.await == End::Broken {
         client.reset_on_close();

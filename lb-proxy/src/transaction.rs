@@ -70,6 +70,12 @@ impl Transaction {
         }
     }
 
+    /// By when the balancer is to hear of traffic that it does not know of yet, if there is any.
+    pub(crate) fn owes(&self) -> Option<Instant> {
+        let counted = self.counted.as_ref()?;
+        (counted.meter.bytes() != counted.bytes).then(|| counted.at + LATELY)
+    }
+
     /// The service knows of it, although no byte may have passed yet.
     pub(crate) fn reached(&mut self) {
         self.has_reached = true;

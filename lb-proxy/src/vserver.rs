@@ -28,7 +28,8 @@ pub(crate) struct Vserver {
     places: ArcSwap<Semaphore>,
     /// Client connections at this moment.
     pub(crate) open: AtomicUsize,
-    gone: CancellationToken,
+    /// It is no longer configured, or the proxy stops.
+    pub(crate) gone: CancellationToken,
     /// Held for a choice or a count, never across an await.
     state: Mutex<State>,
     /// The balancer was told something that may move its timeout.
@@ -92,11 +93,6 @@ impl Vserver {
     /// It is no longer configured. What runs on it ends by itself.
     pub(crate) fn retire(&self) {
         self.gone.cancel();
-    }
-
-    /// Ready once it is retired, or the proxy stops.
-    pub(crate) async fn gone(&self) {
-        self.gone.cancelled().await;
     }
 
     /// A place for another client, as soon as there is one.

@@ -184,3 +184,34 @@ async fn a_websocket_is_a_tunnel_and_an_active_transaction() {
         .await;
     assert_eq!(running.view().counts.tunnels, 1);
 }
+
+/// [S-LRT]: time to first byte, of responses with status 200 alone, from the dispatch to the head.
+#[tokio::test(start_paused = true)]
+async fn only_responses_with_status_200_are_measured_and_to_their_head_alone() {
+    use std::time::Duration;
+    let service = Service::start(|mut connection| async move {
+        for status in [500, 404, 204, 302, 200] {
+            connection.request().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(7)).await;
+            connection.send(format!("HTTP/1.1 {status} X\r\n")).await;
+            if status != 204 {
+                connection.send("Content-Length: 1\r\n").await;
+            }
+            connection.send("\r\n").await;
+            if status != 204 {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                connection.send("y").await;
+            }
+        }
+        connection.request().await;
+    })
+    .await;
+    let running = start(vserver(Kind::Http, &[service.address]));
+    let ttfb = || running.view().balancer.members[0].ttfb;
+    for _ in 0..4 {
+        running.get("/").await;
+        assert_eq!(ttfb(), None);
+    }
+    running.get("/").await;
+    assert_eq!(ttfb(), Some(gslb_types::Rtt::from_micros(7_000)));
+}

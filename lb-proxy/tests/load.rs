@@ -143,3 +143,30 @@ async fn a_service_that_is_restarted_under_load_gets_its_share_again() {
     let (_, failures) = load.end().await;
     assert!(failures.len() <= CLIENTS, "{failures:?}");
 }
+
+/// Faults I-58: equal members, clients at once; nobody is favoured, whatever threads the requests come in on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn three_thousand_requests_of_eight_clients_are_a_thousand_for_each_of_three() {
+    let services = [Service::fixed("a").await, Service::fixed("b").await, Service::fixed("c").await];
+    let running = Arc::new(start(vserver(Kind::Http, &services.each_ref().map(|s| s.address))));
+    let mut clients = JoinSet::new();
+    for _ in 0..8 {
+        let running = running.clone();
+        clients.spawn(async move {
+            let mut client = running.connect().await;
+            for _ in 0..375 {
+                client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+                until(&mut client, "\r\n\r\n").await;
+                tokio::io::AsyncReadExt::read_u8(&mut client).await.unwrap();
+            }
+        });
+    }
+    clients.join_all().await;
+    let got = services.each_ref().map(|s| s.heads().len());
+    println!("requests that arrived: {got:?}");
+    assert_eq!((got, running.requests()), ([1000, 1000, 1000], vec![1000, 1000, 1000]));
+    // To the byte: no transaction counts what belongs to the next one on its connection.
+    let each = services[0].heads()[0].len() + "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na".len();
+    let bytes: Vec<_> = running.view().balancer.members.iter().map(|m| m.bytes).collect();
+    assert_eq!(bytes, [1000 * each as u64; 3]);
+}

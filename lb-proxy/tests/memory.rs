@@ -181,6 +181,11 @@ fn what_a_client_does_not_read_stays_with_the_service() {
             client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
             deaf.push(client);
         }
+        for _ in 0..100 {
+            for client in &mut deaf {
+                client.read_u8().await.unwrap(); // byte by byte is hardly reading
+            }
+        }
         let passed = || running.view().balancer.members[0].bytes;
         eventually("dispatched", || running.active() == [20]).await;
         let mut last = u64::MAX;

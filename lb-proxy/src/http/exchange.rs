@@ -217,12 +217,12 @@ impl Exchange {
             Waiting::Service | Waiting::Nobody => (first_byte, Refusal::ResponseTimeout),
         };
         if let Some(gate) = gate.filter(|gate| !gate.is_open()) {
-            if self.connection.poll_deadline(cx, self.since + patience.min(CONTINUE)).is_pending() {
+            if self.poll_until(cx, self.since + patience.min(CONTINUE)).is_pending() {
                 return Poll::Pending;
             }
             gate.open();
         }
-        self.connection.poll_deadline(cx, self.since + patience).map(|()| refusal)
+        self.poll_until(cx, self.since + patience).map(|()| refusal)
     }
 
     /// Notes the time if anything passed since the last look; and tells the balancer, if that is much.
@@ -240,6 +240,20 @@ impl Exchange {
     /// Ready when nothing has passed for the idle timeout.
     pub(crate) fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.look();
-        self.connection.poll_deadline(cx, self.since + self.idle)
+        self.poll_until(cx, self.since + self.idle)
+    }
+
+    /// Ready at the deadline. On the way there the balancer hears of what has passed.
+    fn poll_until(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+        loop {
+            let next = self.transaction.owes().map_or(deadline, |at| at.min(deadline));
+            if self.connection.poll_deadline(cx, next).is_pending() {
+                return Poll::Pending;
+            }
+            if next == deadline {
+                return Poll::Ready(());
+            }
+            self.transaction.report(Instant::now());
+        }
     }
 }
