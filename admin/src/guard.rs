@@ -1,6 +1,7 @@
-//! What every request must pass before it is looked at: the right host, no body, and GET.
+//! What every request must pass before it is looked at: the right host, no body, and the right method.
 
 use crate::refusal::{Refusal, quoted};
+use crate::routes::is_act;
 use crate::state::State;
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State as FromState};
@@ -23,6 +24,7 @@ const DRAINING: Duration = Duration::from_secs(2);
 /// Lets a request through, or says why not.
 pub(crate) async fn guard(FromState(state): FromState<State>, request: Request, next: Next) -> Response {
     let refused = check(&state, &request);
+    let is_act = is_act(request.uri().path());
     let mut response = match refused {
         None => next.run(request).await,
         Some(refusal) => {
@@ -32,6 +34,9 @@ pub(crate) async fn guard(FromState(state): FromState<State>, request: Request, 
             refusal.into_response()
         }
     };
+    if is_act && response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    }
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -42,7 +47,7 @@ fn check(state: &State, request: &Request) -> Option<Refusal> {
     check_host(state.bound_address(), request.uri(), request.headers())
         .and_then(|()| check_origin(state.bound_address(), request.headers()))
         .and_then(|()| check_body(request.body()))
-        .and_then(|()| check_method(request.method()))
+        .and_then(|()| check_method(request.method(), is_act(request.uri().path())))
         .err()
 }
 
@@ -99,11 +104,13 @@ fn check_body(body: &Body) -> Result<(), Refusal> {
     }
 }
 
-fn check_method(method: &Method) -> Result<(), Refusal> {
-    if method == Method::GET {
-        Ok(())
-    } else {
-        Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "there is nothing to change here: GET only"))
+fn check_method(method: &Method, is_act: bool) -> Result<(), Refusal> {
+    match (is_act, method) {
+        (false, &Method::GET) | (true, &Method::POST) => Ok(()),
+        (false, _) => {
+            Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "there is nothing to change here: GET only"))
+        }
+        (true, _) => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this changes something: POST only")),
     }
 }
 

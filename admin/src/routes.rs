@@ -1,6 +1,7 @@
 //! What can be asked: one table, from which the router, the index and the check of arguments come.
 
 use crate::api::{self, View};
+use crate::control;
 use crate::guard::guard;
 use crate::metrics;
 use crate::params::Params;
@@ -11,7 +12,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as FromState};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde::Serialize;
 use std::fmt::Write;
@@ -33,11 +34,15 @@ enum Answer {
     Light(Look),
     /// From the whole RTT table: apart from the runtime's threads, one at a time.
     Heavy(Look),
+    /// By POST: it changes something.
+    Act(Act),
     /// As long as both ends want.
     Stream(fn(State, &HeaderMap) -> Result<Response, Refusal>),
 }
 
 type Look = fn(&View<'_>, &Params) -> Result<Response, Refusal>;
+
+type Act = fn(&State, &Params) -> Result<Response, Refusal>;
 
 const ROUTES: &[Route] = &[
     Route::light("/v1/status", "this node at a glance, and what is wrong", &[], |v, _| ok(&api::status(v))),
@@ -50,8 +55,20 @@ const ROUTES: &[Route] = &[
     },
     Route::light("/v1/sites", "the sites and their nodes", &[], |v, _| ok(&api::sites(v))),
     Route::light("/v1/domains", "the GSLB domains", &[], |v, _| ok(&api::domains(v))),
-    Route::light("/v1/vservers", "the GSLB virtual servers", &[], |v, _| ok(&api::vservers(v))),
+    Route::light("/v1/vservers", "the GSLB and LB virtual servers", &[], |v, _| ok(&api::vservers(v))),
     Route::light("/v1/services", "the services and their monitors", &[], |v, _| ok(&api::services(v))),
+    Route::act(
+        "/v1/services/{service}/drain",
+        "keep new clients from a service, and cut what runs after so long (60)",
+        &["seconds"],
+        |state, params| ok(&control::drain(state, params)?),
+    ),
+    Route::act("/v1/services/{service}/disable", "give a service nothing new", &[], |state, params| {
+        ok(&control::disable(state, params)?)
+    }),
+    Route::act("/v1/services/{service}/enable", "let it take part, and end a drain", &[], |state, params| {
+        ok(&control::enable(state, params)?)
+    }),
     Route {
         path: "/v1/ldns",
         what: "the RTT table in pages, by address",
@@ -80,6 +97,27 @@ impl Route {
     ) -> Self {
         Route { path, what, arguments, answer: Answer::Light(answer) }
     }
+
+    const fn act(
+        path: &'static str,
+        what: &'static str,
+        arguments: &'static [&'static str],
+        act: Act,
+    ) -> Self {
+        Route { path, what, arguments, answer: Answer::Act(act) }
+    }
+
+    /// Whether a request for this path is one for the route.
+    fn is_at(&self, path: &str) -> bool {
+        let (own, asked) = (self.path.split('/'), path.split('/'));
+        own.clone().count() == asked.clone().count()
+            && own.zip(asked).all(|(own, asked)| own.starts_with('{') || own == asked)
+    }
+}
+
+/// Whether what stands at this path changes something: it is asked for by POST, everything else by GET.
+pub(crate) fn is_act(path: &str) -> bool {
+    ROUTES.iter().any(|route| matches!(route.answer, Answer::Act(_)) && route.is_at(path))
 }
 
 /// All routes, behind the guard.
@@ -89,7 +127,8 @@ pub(crate) fn router(state: State) -> Router {
             move |FromState(state): FromState<State>, segment: Segment, uri: Uri, headers: HeaderMap| {
                 answer(route, state, segment, uri, headers)
             };
-        router.route(route.path, get(handler))
+        let method = if matches!(route.answer, Answer::Act(_)) { post(handler) } else { get(handler) };
+        router.route(route.path, method)
     });
     let guarded = middleware::from_fn_with_state(state.clone(), guard);
     routes.fallback(nothing_there).layer(guarded).with_state(state)
@@ -110,6 +149,7 @@ async fn answer(
     let params = Params::of(&uri, segment, route.arguments)?;
     let answer = match route.answer {
         Answer::Light(answer) => return answer(&state.view(), &params),
+        Answer::Act(act) => return act(&state, &params),
         Answer::Stream(open) => return open(state, &headers),
         Answer::Heavy(answer) => answer,
     };
@@ -137,14 +177,16 @@ fn ready(view: &View<'_>) -> Result<Response, Refusal> {
 
 /// The routes as plain text, for whoever opens the address and wonders.
 fn index() -> impl IntoResponse {
-    let mut text = String::from("gslb-dns admin API. GET only, JSON unless said otherwise.\n\n");
+    let mut text =
+        String::from("gslb-dns admin API. GET unless POST is said, JSON unless said otherwise.\n\n");
     for route in ROUTES {
         let arguments = match route.arguments {
             [] => String::new(),
             some => format!("?{}=", some.join("=&")),
         };
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{:<44} {}", format!("{}{arguments}", route.path), route.what);
+        let method = if matches!(route.answer, Answer::Act(_)) { "POST " } else { "" };
+        let _ = writeln!(text, "{:<44} {}", format!("{method}{}{arguments}", route.path), route.what);
     }
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text)
 }

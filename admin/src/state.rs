@@ -1,6 +1,7 @@
 //! What the API answers from.
 
 use crate::api::View;
+use crate::control::Control;
 use crate::turns::Turns;
 use gslb_core::{Published, Shared};
 use gslb_types::Timestamp;
@@ -23,6 +24,7 @@ pub struct State {
     wall_clock: Arc<dyn Fn() -> i64 + Send + Sync>,
     info: Arc<Info>,
     identity: Arc<dyn Fn() -> Identity + Send + Sync>,
+    control: Arc<dyn Fn(&Control) -> bool + Send + Sync>,
     bound: Option<SocketAddr>,
     stop: CancellationToken,
     turns: Turns,
@@ -70,6 +72,7 @@ impl State {
             wall_clock: Arc::new(unix_time),
             info: Arc::default(),
             identity: Arc::new(Identity::default),
+            control: Arc::new(|_| false),
             bound: None,
             stop: CancellationToken::new(),
             turns: Turns::new(),
@@ -90,6 +93,12 @@ impl State {
         State { identity: Arc::new(identity), ..self }
     }
 
+    /// Hands on changes to the services behind this node's LB virtual servers; says whether they were taken.
+    #[must_use]
+    pub fn with_control(self, control: impl Fn(&Control) -> bool + Send + Sync + 'static) -> Self {
+        State { control: Arc::new(control), ..self }
+    }
+
     /// Takes the seconds since the Unix epoch from elsewhere. Only the time left to certificates is reckoned by them.
     #[must_use]
     pub fn with_wall_clock(self, wall_clock: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
@@ -99,6 +108,11 @@ impl State {
     /// For an API that listens there, until `stop` is cancelled.
     pub(crate) fn serving(self, address: Option<SocketAddr>, stop: CancellationToken) -> Self {
         State { bound: address, stop, ..self }
+    }
+
+    /// Hands a change on; whether somebody took it.
+    pub(crate) fn control(&self, control: &Control) -> bool {
+        (self.control)(control)
     }
 
     /// Cancelled when the node stops.

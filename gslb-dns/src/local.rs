@@ -80,6 +80,22 @@ impl Local {
 }
 
 impl Ear {
+    /// Carries out what an operator asks for; whether there is a data plane to do so.
+    pub(crate) fn control(&self, control: &admin::Control) -> bool {
+        let Some(proxy) = self.proxy.upgrade() else { return false };
+        let service = &control.service;
+        match control.change {
+            admin::Change::Drain(deadline) => proxy.drain(service, Some(deadline)),
+            admin::Change::Disable => proxy.set_enabled(service, false),
+            admin::Change::Enable => {
+                proxy.drain(service, None);
+                proxy.set_enabled(service, true);
+            }
+        }
+        self.told.notify_one();
+        true
+    }
+
     /// Tells how a service is.
     pub(crate) fn hear(&self, health: &LocalHealth) {
         if let Some(proxy) = self.proxy.upgrade() {

@@ -200,8 +200,8 @@ fn raise_descriptor_limit(tcp_connections: usize, proxied: usize) {
             needed,
             tcp_connections,
             proxied,
-            "DNS clients over TCP and clients of LB virtual servers can take all descriptors: raise the limit of open files, or lower \
-             dns.tcp_connections or max_connections"
+            "DNS clients over TCP and clients of LB virtual servers can take all descriptors: raise the limit of open files or lower \
+             dns.tcp_connections and max_connections of lb_vservers"
         );
     }
 }

@@ -93,6 +93,7 @@ impl Server {
             None => None,
         };
         let local = Local::start(&config, &stop)?;
+        let ear = local.as_ref().map_or_else(Ear::default, Local::ear);
         let (request_sender, requests) = mpsc::channel(QUEUE);
         let (reply_sender, replies) = mpsc::channel(QUEUE);
         let probing = ProbeIo::start(probe_settings(&config), requests, reply_sender, &stop)?;
@@ -112,10 +113,11 @@ impl Server {
         let context = Context { shared: shared.clone(), clock, sightings, stop: stop.clone() };
         listeners.serve(&context, &mut server.tasks).map_err(StartError::Answer)?;
         if let Some((_, listener)) = admin {
-            let known = identity.clone();
+            let (known, asked) = (identity.clone(), ear.clone());
             let state = admin::State::new(shared.clone(), move || clock.now())
                 .with_info(server.info(&config, started))
-                .with_identity(move || identity::told(&known));
+                .with_identity(move || identity::told(&known))
+                .with_control(move |control| asked.control(control));
             server.tasks.spawn("the admin API", admin::serve(listener, state, stop.clone()));
         }
         server.tasks.spawn("the sender of probes", probing.join());
@@ -129,7 +131,6 @@ impl Server {
             "the carrier of the metric exchange",
             carrier.run(commands, event_sender, CancellationToken::new()),
         );
-        let ear = local.as_ref().map_or_else(Ear::default, Local::ear);
         let (view_sender, views) = mpsc::channel(VIEWS);
         if let Some(local) = local {
             server.tasks.spawn("the LB virtual servers", local.serve(view_sender, stop.clone()));

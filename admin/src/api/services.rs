@@ -1,6 +1,6 @@
 //! `/v1/services`: what can be answered, and how it is.
 
-use super::View;
+use super::{Behind, Traffic, View, behind};
 use gslb_core::{MonitorView, PastResult, ServiceView};
 use gslb_types::ServiceState;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ pub struct Service {
     pub state_age_ms: u64,
     /// Why.
     pub reason: String,
-    /// Who decided: `configuration`, `no_monitor`, `own_monitors` (of its site, which is this one), `site_word` (of its site,
+    /// Who decided: `configuration`, `no_monitor`, `own_monitors` (of its site, which is this one), `lb_vserver` (that it stands for), `site_word` (of its site,
     /// maybe by a relay), `remote_monitors` (of this node, for a service of another site), or `silence`.
     pub judge: String,
     /// What the monitors say that this node runs, whether they decide or not; `null` if it runs none.
@@ -41,6 +41,12 @@ pub struct Service {
     pub last_good: bool,
     /// Mean over its monitors.
     pub response_time_us: Option<u32>,
+    /// The LB virtual server it stands for, whose state and traffic are its own.
+    pub lb_vserver: Option<String>,
+    /// Its traffic, where it passes through the nodes of its site.
+    pub traffic: Option<Traffic>,
+    /// The LB virtual servers of this site that it is behind.
+    pub behind: Vec<Behind>,
     /// Those of its monitors that this node runs.
     pub monitors: Vec<Monitor>,
     /// The virtual servers it is bound to.
@@ -134,6 +140,12 @@ fn service(view: &View<'_>, index: usize, config: &config::Service, seen: &Servi
         own_verdict: seen.own,
         last_good: seen.last_good,
         response_time_us: seen.response_time.map(|t| t.as_micros()),
+        lb_vserver: config
+            .lb_vserver
+            .and_then(|at| view.config().lb_vservers.get(at))
+            .map(|lb| lb.name.to_string()),
+        traffic: seen.traffic.map(Traffic::from),
+        behind: behind(view, index),
         monitors: seen.monitors.iter().map(|m| monitor(view, m)).collect(),
         vservers: bound_to.map(|v| v.name.to_string()).collect(),
     }

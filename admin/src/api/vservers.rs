@@ -1,6 +1,6 @@
 //! `/v1/vservers`: the policies behind the GSLB domains.
 
-use super::{Turn, View, millis};
+use super::{LbVserver, Turn, View, lb_vservers, millis};
 use gslb_types::{AllDown, GslbMethod, LbMethod, ServiceState};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -10,6 +10,8 @@ use std::net::IpAddr;
 pub struct Vservers {
     /// The virtual servers.
     pub vservers: Vec<Vserver>,
+    /// The LB virtual servers of all sites; the live numbers are those of this node.
+    pub lb_vservers: Vec<LbVserver>,
 }
 
 /// A GSLB virtual server.
@@ -67,7 +69,10 @@ pub struct Turns {
 
 pub(crate) fn vservers(view: &View<'_>) -> Vservers {
     let vservers = view.config().vservers.iter().enumerate();
-    Vservers { vservers: vservers.map(|(index, policy)| vserver(view, index, policy)).collect() }
+    Vservers {
+        vservers: vservers.map(|(index, policy)| vserver(view, index, policy)).collect(),
+        lb_vservers: lb_vservers(view),
+    }
 }
 
 fn vserver(view: &View<'_>, index: usize, policy: &config::Vserver) -> Vserver {

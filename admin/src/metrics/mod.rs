@@ -3,6 +3,7 @@
 //! LDNS are never a label: their number is a stranger's to choose. What there is one of per LDNS stands in `/v1/ldns`.
 
 mod group;
+mod lb;
 mod node;
 mod sheet;
 
@@ -29,6 +30,7 @@ fn text(view: &View<'_>) -> Result<String, fmt::Error> {
     let mut sheet = Sheet::default();
     node::write(&mut sheet, view);
     group::write(&mut sheet, view);
+    lb::write(&mut sheet, view);
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape(sheet)));
     let mut text = String::new();

@@ -4,10 +4,11 @@ use crate::http::Server;
 use admin::{Identity, Info, State};
 use config::Config;
 use gslb_core::{
-    Birth, Cell, Confirmed, History, Judge, LinkStatus, MonitorStats, MonitorView, Node, NodeStats, Over,
-    PeerState, PeerStatus, ProberStats, Published, Seen, Shared, Strangers, Transition,
+    BalancerView, Birth, Cell, Confirmed, History, Judge, LinkStatus, LocalView, MemberView, MonitorStats,
+    MonitorView, NoService, Node, NodeStats, Out, Over, PeerState, PeerStatus, ProberStats, Published, Seen,
+    Shared, Strangers, Traffic, Transition,
 };
-use gslb_types::{Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp, Weight};
+use gslb_types::{LbMethod, Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp, Weight};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -159,13 +160,20 @@ fn services(published: &mut Published) {
         ("down-ams", ServiceState::Down, "said by ams/1", None, Judge::RemoteMonitors),
         ("new-sin", ServiceState::Learning, "no word from its site yet", None, Judge::SiteWord),
         ("off-fra", ServiceState::Disabled, "disabled in the configuration", None, Judge::Configuration),
+        (
+            "vip-fra",
+            ServiceState::Up,
+            "LB virtual server front-fra has a service that can take requests",
+            Some(ms(1)),
+            Judge::LbVserver,
+        ),
     ];
     for (view, (name, state, reason, response_time, judge)) in published.services.iter_mut().zip(states) {
         view.state = state;
         view.since = at(name.len() as u64 * 100);
         view.reason = reason.to_owned();
         view.judge = judge;
-        let runs = matches!(judge, Judge::OwnMonitors | Judge::RemoteMonitors);
+        let runs = matches!(judge, Judge::OwnMonitors | Judge::RemoteMonitors | Judge::LbVserver);
         view.own = runs.then_some(state);
         view.response_time = response_time;
         view.last_good = name == "down-ams" || state == ServiceState::Up;
@@ -176,12 +184,14 @@ fn services(published: &mut Published) {
     published.last_good = config.vservers.iter().map(of).collect();
     let passed = Seen::Passed { response_time: Some(ms(5)), words: None };
     published.services[0].monitors = vec![
-        monitor("web", "http", Some(true), &[passed.clone()], Some(ms(5))),
+        monitor("web", "http", Some(true), std::slice::from_ref(&passed), Some(ms(5))),
         monitor("alive", "ping", None, &[], None),
     ];
     let failed = Seen::Failed("status 503, expected 2xx".into());
     let seen = [passed, failed.clone(), Seen::Unreported, failed];
     published.services[4].monitors = vec![monitor("web", "http", Some(false), &seen, Some(ms(9)))];
+    published.services[8].traffic = Some(Traffic::of_local(&local()));
+    published.local = Arc::new(vec![Some(local()), None]);
 }
 
 /// A monitor that has seen this, a result every 5 s.
@@ -208,6 +218,54 @@ fn monitor(
         response_time,
         history,
     }
+}
+
+/// What the data plane shows: one service that takes requests, one that is down and drains.
+fn local() -> LocalView {
+    let member = |name: &str, weight| MemberView {
+        name: name.parse().unwrap(),
+        state: ServiceState::Up,
+        out: None,
+        weight: Weight::new(weight).unwrap(),
+        enabled: true,
+        drain_left: None,
+        ramp_percent: 40,
+        active: 3,
+        response_time: Some(ms(1)),
+        ttfb: Some(Rtt::from_micros(800)),
+        requests: 1200,
+        bytes: 9_000_000,
+        packets: 12_000,
+        window_bytes: 70_000,
+        window_packets: 900,
+        bits_per_second: 40_000,
+        n: Some(3_000),
+        nw: Some(15_000_000),
+    };
+    let down = MemberView {
+        state: ServiceState::Down,
+        out: Some(Out::Down),
+        drain_left: Some(Duration::from_secs(12)),
+        ramp_percent: 100,
+        active: 1,
+        response_time: None,
+        ttfb: None,
+        n: None,
+        nw: None,
+        ..member("down-fra", 1)
+    };
+    let balancer = BalancerView {
+        state: ServiceState::Up,
+        reason: None,
+        method: LbMethod::LeastResponseTimeMonitors,
+        startup_left: 17,
+        pointer: Some("two-fra".parse().unwrap()),
+        sessions: 5,
+        retired_active: 0,
+        refused: vec![(NoService::AllFull, 4)],
+        members: vec![member("two-fra", 2), down],
+    };
+    LocalView { vserver: "front-fra".parse().unwrap(), connections: 6, balancer }
 }
 
 fn up(peer: PeerStatus) -> PeerStatus {

@@ -1,6 +1,7 @@
 //! The admin API over real sockets.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod control;
 mod explain;
 mod fixture;
 mod http;

@@ -11,7 +11,7 @@ async fn server() -> Server {
 }
 
 /// A request with these lines after the first.
-fn request(first: &str, lines: &[&str]) -> Vec<u8> {
+pub(crate) fn request(first: &str, lines: &[&str]) -> Vec<u8> {
     let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
     format!("{first} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n").into_bytes()
 }
