@@ -9,6 +9,7 @@ mod meaning;
 mod monitors;
 mod printed;
 mod random;
+mod sources;
 mod zone_rules;
 mod zones;
 
