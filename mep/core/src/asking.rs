@@ -43,6 +43,8 @@ pub(crate) struct Asking {
     pub(crate) relays: BTreeMap<SiteName, Relay>,
     /// Who was asked in vain, by site and place, and until when that counts.
     barren: BTreeMap<(SiteName, usize), Timestamp>,
+    /// Whose claim was contested when it was left for somebody else, likewise: asked after all others.
+    doubted: BTreeMap<(SiteName, usize), Timestamp>,
 }
 
 /// A peer that was asked for a site.
@@ -61,7 +63,9 @@ impl Mep {
     /// Thinks over whom to ask for what: sessions, links or time have changed.
     pub(crate) fn look_for_relays(&mut self, now: Timestamp) {
         let peers = &self.peers;
-        self.asking.barren.retain(|(_, place), until| *until > now && peers[*place].session.is_some());
+        let counts = |place: usize, until: Timestamp| until > now && peers[place].session.is_some();
+        self.asking.barren.retain(|(_, place), until| counts(*place, *until));
+        self.asking.doubted.retain(|(_, place), until| counts(*place, *until));
         let mut sites: BTreeSet<SiteName> = self.peers.iter().map(|peer| peer.id.site.clone()).collect();
         sites.remove(&self.me.site);
         for site in &sites {
@@ -124,8 +128,8 @@ impl Mep {
     }
 
     /// Of the peers that hear a site, one that was heard lately, and of those one that hears a node which most others hear, too:
-    /// who alone claims to hear a node may be mad (threat T8). Of equals the one with the highest hash: every node of the group
-    /// comes to another one.
+    /// who alone claims to hear a node may be mad (threat T8), and who alone has claimed to hear the site comes last. Of equals
+    /// the one with the highest hash: every node of the group comes to another one.
     fn best_relay(&self, now: Timestamp, site: &SiteName, without: Option<usize>) -> Option<usize> {
         let keepalive = self.settings.keepalive;
         let ready = || self.peers.iter().enumerate().filter(|(_, peer)| peer.is_synced());
@@ -137,10 +141,11 @@ impl Mep {
             peer.heard_of(now, site, keepalive).filter_map(|node| claims.get(node)).max().copied()
         };
         let is_barren = |place: usize| self.asking.barren.contains_key(&(site.clone(), place));
+        let is_doubted = |place: usize| self.asking.doubted.contains_key(&(site.clone(), place));
         let candidates = ready().filter(|(place, _)| without != Some(*place) && !is_barren(*place));
         let rated = candidates.filter_map(|(place, peer)| {
-            let rank =
-                (peer.status.state == PeerState::Up, agreement(peer)?, weight(&self.me, site, &peer.id));
+            let is_up = peer.status.state == PeerState::Up;
+            let rank = (!is_doubted(place), is_up, agreement(peer)?, weight(&self.me, site, &peer.id));
             Some((rank, place))
         });
         rated.max().map(|(_, place)| place)
@@ -271,9 +276,10 @@ impl Mep {
 }
 
 impl Asking {
-    /// Does not ask a peer for a site for a while.
-    pub(crate) fn pass_over(&mut self, now: Timestamp, site: &SiteName, place: usize) {
-        self.barren.insert((site.clone(), place), now + BARREN);
+    /// Asks a peer for a site only if nobody else can be asked, for a while. It may hear the site all along, and whoever else says
+    /// so may hear it for a moment only.
+    pub(crate) fn doubt(&mut self, now: Timestamp, site: &SiteName, place: usize) {
+        self.doubted.insert((site.clone(), place), now + BARREN);
     }
 
     /// Forgets that a peer was asked in vain for sites it says it has lost, too: when it hears them again it may be asked.

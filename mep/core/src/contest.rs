@@ -47,7 +47,7 @@ impl Mep {
                 }
             }
             Some(Contest { raised: true, .. }) if others.hear_it => {
-                self.asking.pass_over(now, site, relay.place);
+                self.asking.doubt(now, site, relay.place);
                 self.drop_relay(now, site, "another peer hears the site, too; this one alone has claimed to");
             }
             contest => {

@@ -46,7 +46,6 @@ impl Mep {
     pub(crate) fn pump(&mut self, now: Timestamp, place: usize, values: &dyn Values) {
         self.say_of_the_mesh(now, place);
         let is_done = self.take_steps(now, place, values);
-        self.tell_missed(now);
         let Some(session) = self.peers[place].session.as_ref() else { return };
         let more = (!is_done).then_some(now + BREATH);
         let next = session.queue.next_at().into_iter().chain(more).min().filter(|_| session.link.has_room());
@@ -276,8 +275,9 @@ impl Mep {
         }
     }
 
-    /// Tells everybody what one peer missed, with the next batch: by then they have an entry to write it into.
-    fn tell_missed(&mut self, now: Timestamp) {
+    /// Tells everybody what one peer missed, with the next batch: by then they have an entry to write it into. Between turns, since
+    /// it moves what the others are just being told.
+    pub(crate) fn tell_missed(&mut self, now: Timestamp) {
         for ldns in self.outbox.take_missed() {
             self.outbox.rtt_missed(ldns, queues(&mut self.peers));
             self.set_no_later(Timer::Rtts, now + self.settings.rtt_interval);

@@ -195,6 +195,7 @@ impl Mep {
         }
         if woken {
             self.end_turn();
+            self.tell_missed(now);
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct Outbox {
     metrics: Vec<ServiceMetric>,
     metrics_taken: Timestamp,
     /// Pieces of changes that were packed, by the number they begin after: other peers are most likely at the same places.
-    /// Valid for one turn, since values change between turns.
+    /// Valid for one turn, since values change between turns; no change is noted within one.
     packed: BTreeMap<u64, Packed>,
     /// LDNS that were new to somebody although this node has a value of them.
     missed: Vec<Ldns>,

@@ -119,6 +119,27 @@ fn another_relay_is_asked_when_somebody_else_hears_the_site_too() {
     assert_eq!(group.status("ams/1").relay, Some(node("ber/1")));
 }
 
+/// Else a peer that hears the site for a moment, or says so, would take it down though the first relay hears it all along.
+#[test]
+fn a_relay_that_was_left_is_asked_again_when_the_other_one_loses_the_site() {
+    let mut group = group();
+    group.links("fra/1", &[("ams/1", true)]);
+    group.turn(&Nothing);
+    go_on(&mut group, "fra/1", 10);
+    group.links("ber/1", &[("ams/1", true)]);
+    group.wait(ms(50), &Nothing);
+    relays(&mut group, "ber/1");
+    group.wait(secs(1), &Nothing);
+    assert_eq!(group.status("ams/1").relay, Some(node("ber/1")));
+    group.links("ber/1", &[("ams/1", false)]);
+    let outputs = group.wait(ms(50), &Nothing);
+    let asked = group.told("fra/1", &outputs);
+    assert!(asked.contains(&Body::RelayRequest(proto::RelayRequest { sites: vec!["ams".to_owned()] })));
+    relays(&mut group, "fra/1");
+    group.turn(&Nothing);
+    assert_eq!(group.status("ams/1").relay, Some(node("fra/1")));
+}
+
 /// Whichever the hash would choose.
 #[test]
 fn a_relay_that_others_agree_with_is_asked_first() {

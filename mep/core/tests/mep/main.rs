@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod ageing;
+mod changes;
 mod contests;
 mod convergence;
 mod effort;
