@@ -44,7 +44,8 @@ pub(super) async fn drive<C: Future<Output = hyper::Result<()>>>(
         if let Poll::Ready(result) = connection.as_mut().poll(cx) {
             return Poll::Ready(ended(result));
         }
-        if killed.as_mut().poll(cx).is_ready() {
+        // Nothing is broken off before it was told to wind up.
+        if is_winding_up && killed.as_mut().poll(cx).is_ready() {
             return Poll::Ready(End::Broken);
         }
         while let Poll::Ready(worn_out) = patience.poll(cx) {

@@ -3,7 +3,7 @@
 use super::reply::Refusal;
 use super::upload::{Gate, Upload};
 use crate::dial::Unreachable;
-use crate::service::{Binding, Origin, ServiceConnection, Waiting};
+use crate::service::{Binding, Freshness, ServiceConnection, Waiting};
 use crate::settings::Timeouts;
 use crate::transaction::Transaction;
 use crate::vserver::Vserver;
@@ -40,7 +40,7 @@ pub(crate) struct Exchange {
     pub(crate) transaction: Transaction,
     pub(crate) connection: Box<ServiceConnection>,
     pub(crate) idle: Duration,
-    origin: Origin,
+    freshness: Freshness,
     /// What had passed, and when that was looked at: silence is measured between looks.
     seen: u64,
     since: Instant,
@@ -77,12 +77,12 @@ impl Attempts<'_> {
         let mut transaction = self.pick()?;
         loop {
             match transaction.service.connect(self.timeouts.connect).await {
-                Ok((connection, origin)) => {
+                Ok((connection, freshness)) => {
                     let now = Instant::now();
                     transaction.counts(&connection.meter, now);
                     let idle = self.timeouts.idle;
                     let seen = connection.meter.bytes();
-                    return Ok(Exchange { transaction, connection, idle, origin, seen, since: now });
+                    return Ok(Exchange { transaction, connection, idle, freshness, seen, since: now });
                 }
                 Err(why) => {
                     self.failed(transaction, &why)?;
@@ -95,11 +95,10 @@ impl Attempts<'_> {
     /// Sends the request, and waits for the head of the response.
     pub(crate) async fn exchange(
         &mut self,
-        request: Request<Upload>,
+        mut request: Request<Upload>,
         gate: Option<&Arc<Gate>>,
     ) -> Result<(Response<Incoming>, Exchange), Refusal> {
         let mut exchange = self.connect().await?;
-        let mut request = request;
         request.body_mut().tells(&exchange.connection.meter);
         let mut dispatched = exchange.since;
         let mut response = pin!(exchange.connection.send(request));
@@ -128,12 +127,14 @@ impl Attempts<'_> {
     /// Another socket for a request of which no byte was written. A service that closed a connection which waited for reuse is
     /// asked again first; one that closed a new connection at once can't be reached.
     async fn rebind(&mut self, mut exchange: Exchange) -> Result<Exchange, Refusal> {
-        self.vserver.counters.retried.add();
-        let mut dialled = match exchange.origin {
-            Origin::Waiting => exchange.transaction.service.dial(self.timeouts.connect).await,
-            Origin::New => Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
+        let mut dialled = match exchange.freshness {
+            Freshness::Waiting => {
+                self.vserver.counters.retried.add();
+                exchange.transaction.service.dial(self.timeouts.connect).await
+            }
+            Freshness::New => Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
         };
-        exchange.origin = Origin::New;
+        exchange.freshness = Freshness::New;
         loop {
             match dialled {
                 Ok(socket) => {
@@ -226,15 +227,13 @@ impl Exchange {
     }
 
     /// Notes the time if anything passed since the last look; and tells the balancer, if that is much.
-    fn look(&mut self) -> bool {
+    fn look(&mut self) {
         let bytes = self.connection.meter.bytes();
-        if bytes == self.seen {
-            return false;
+        if bytes != self.seen {
+            let now = Instant::now();
+            (self.seen, self.since) = (bytes, now);
+            self.transaction.report(now);
         }
-        let now = Instant::now();
-        (self.seen, self.since) = (bytes, now);
-        self.transaction.report(now);
-        true
     }
 
     /// Ready when nothing has passed for the idle timeout.

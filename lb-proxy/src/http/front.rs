@@ -101,7 +101,7 @@ impl Front {
             tried: Vec::new(),
         };
         let (response, exchange) = attempts.exchange(request, asked.gate.as_ref()).await?;
-        Ok(self.give_back(response, exchange, asked))
+        self.give_back(response, exchange, asked)
     }
 
     /// The request as the service gets it.
@@ -126,14 +126,17 @@ impl Front {
     }
 
     /// The response as the client gets it.
-    fn give_back(&self, response: Response<Incoming>, exchange: Exchange, asked: Asked) -> Response<Reply> {
+    fn give_back(
+        &self,
+        response: Response<Incoming>,
+        exchange: Exchange,
+        asked: Asked,
+    ) -> Result<Response<Reply>, Refusal> {
         let (mut parts, body) = response.into_parts();
         let service = exchange.transaction.service.id;
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-            return match asked.upgrade {
-                Some(client) => self.tunnel(parts, client, exchange),
-                None => Refusal::BadResponse.response(), // nobody asked for another protocol
-            };
+            let client = asked.upgrade.ok_or(Refusal::BadResponse)?; // or nobody asked for another protocol
+            return Ok(self.tunnel(parts, client, exchange));
         }
         hop::strip(&mut parts.headers);
         parts.version = Version::HTTP_11;
@@ -142,7 +145,7 @@ impl Front {
             cookie::set(&mut parts.headers, &self.place.settings.cookie, service, self.is_tls);
         }
         let body = Download::new(body, exchange, &self.place.tasks, &self.activity);
-        Response::from_parts(parts, Reply::of_service(body))
+        Ok(Response::from_parts(parts, Reply::of_service(body)))
     }
 
     fn tunnel(

@@ -32,10 +32,10 @@ pub(crate) struct Service {
     meters: Mutex<Meters>,
 }
 
-/// Where a socket comes from.
+/// Whether a socket served other requests before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Origin {
-    /// It served other requests before; that it is dead says nothing against the service.
+pub(crate) enum Freshness {
+    /// It did, and waited for another; that it is dead says nothing against the service.
     Waiting,
     /// It was opened for this request; if it is dead at once, the service can't be reached.
     New,
@@ -74,15 +74,15 @@ impl Service {
     pub(crate) async fn connect(
         &self,
         within: Duration,
-    ) -> Result<(Box<ServiceConnection>, Origin), Unreachable> {
+    ) -> Result<(Box<ServiceConnection>, Freshness), Unreachable> {
         if let Some(waiting) = self.pool.take() {
-            return Ok((waiting, Origin::Waiting));
+            return Ok((waiting, Freshness::Waiting));
         }
         let connection = ServiceConnection::new(self.dial(within).await?, within).await;
         // The handshake of HTTP/1.1 is no word on the wire: it can't fail but by hyper's own words.
         let connection = connection.map_err(std::io::Error::other)?;
         self.watch(&connection.meter);
-        Ok((connection, Origin::New))
+        Ok((connection, Freshness::New))
     }
 
     /// Keeps a connection whose request is over, if it can be used again.
