@@ -17,6 +17,7 @@ mod matrix;
 mod peers;
 mod services;
 mod sites;
+mod source;
 mod status;
 mod vservers;
 
@@ -30,6 +31,7 @@ pub use matrix::{DegradedLink, Link, LinkFault, Matrix, MatrixRow};
 pub use peers::{Peer, Peers, Strangers, Transition};
 pub use services::{CheckResult, Monitor, Service, Services, States};
 pub use sites::{NodeOfSite, Site, Sites};
+pub use source::Source;
 pub use status::{Certificate, Listen, PeerStates, Status};
 pub use vservers::{BoundService, Turns, Vserver, Vservers};
 

@@ -1,5 +1,6 @@
 //! `/v1/services`: what can be answered, and how it is.
 
+use super::source::{Source, source};
 use super::{Behind, Traffic, View, behind};
 use gslb_core::{MonitorView, PastResult, ServiceView};
 use gslb_types::ServiceState;
@@ -32,8 +33,9 @@ pub struct Service {
     pub state_age_ms: u64,
     /// Why.
     pub reason: String,
-    /// Who decided: `configuration`, `no_monitor`, `own_monitors` (of its site, which is this one), `lb_vserver` (that it stands for), `site_word` (of its site,
-    /// maybe by a relay), `remote_monitors` (of this node, for a service of another site), or `silence`.
+    /// Who decided: `configuration`, `no_monitor`, `own_monitors` (of its site, which is this one), `lb_vserver` (it stands for
+    /// one), `source` (a foreign load balancer, together with its monitors), `site_word` (of its site, maybe by a relay),
+    /// `remote_monitors` (of this node, for a service of another site), or `silence`.
     pub judge: String,
     /// What the monitors say that this node runs, whether they decide or not; `null` if it runs none.
     pub own_verdict: Option<ServiceState>,
@@ -41,6 +43,8 @@ pub struct Service {
     pub last_good: bool,
     /// Mean over its monitors.
     pub response_time_us: Option<u32>,
+    /// What the foreign load balancer says of it that it names; `null` if it names none, or is of another site.
+    pub source: Option<Source>,
     /// The LB virtual server it stands for, whose state and traffic are its own.
     pub lb_vserver: Option<String>,
     /// Its traffic, where it passes through the nodes of its site.
@@ -140,6 +144,7 @@ fn service(view: &View<'_>, index: usize, config: &config::Service, seen: &Servi
         own_verdict: seen.own,
         last_good: seen.last_good,
         response_time_us: seen.response_time.map(|t| t.as_micros()),
+        source: seen.source.as_ref().map(|feed| source(view, feed)),
         lb_vserver: config
             .lb_vserver
             .and_then(|at| view.config().lb_vservers.get(at))

@@ -6,6 +6,7 @@ mod group;
 mod lb;
 mod node;
 mod sheet;
+mod sources;
 
 use crate::api::View;
 use crate::refusal::Refusal;
@@ -30,6 +31,7 @@ fn text(view: &View<'_>) -> Result<String, fmt::Error> {
     let mut sheet = Sheet::default();
     node::write(&mut sheet, view);
     group::write(&mut sheet, view);
+    sources::write(&mut sheet, view);
     lb::write(&mut sheet, view);
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape(sheet)));

@@ -4,9 +4,9 @@ use crate::http::Server;
 use admin::{Identity, Info, State};
 use config::Config;
 use gslb_core::{
-    BalancerView, Birth, Cell, Confirmed, History, Judge, LinkStatus, LocalView, MemberView, MonitorStats,
-    MonitorView, NoService, Node, NodeStats, Out, Over, PeerState, PeerStatus, ProberStats, Published, Seen,
-    Shared, Strangers, Traffic, Transition,
+    BalancerView, Birth, Cell, Confirmed, FeedView, Hearing, History, Judge, LinkStatus, LocalView, MemberView,
+    MonitorStats, MonitorView, NoService, Node, NodeStats, Out, Over, PeerState, PeerStatus, ProberStats, Published,
+    Seen, Shared, SourceHealth, SourceView, Strangers, Traffic, Transition,
 };
 use gslb_types::{LbMethod, Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp, Weight};
 use std::collections::{BTreeMap, VecDeque};
@@ -125,6 +125,8 @@ fn fill(published: &mut Published) {
     published.sites[2].relayed_via = Some("ams/1".parse().unwrap());
     published.sharing = vec!["fra/1".parse().unwrap()];
     published.persistence = 9;
+    let (name, error) = ("haproxy-fra".to_owned(), Some("no answer within 500ms".to_owned()));
+    published.sources = vec![SourceView { name, answered: Some(at(998)), error, fetches: 400, failures: 3 }];
     let [ams, sin] = [0, 1].map(|peer| published.peers[peer].clone());
     published.peers = vec![up(ams), down(sin)];
     let from = "203.0.113.66:4353".parse().unwrap();
@@ -187,6 +189,18 @@ fn services(published: &mut Published) {
         monitor("web", "http", Some(true), std::slice::from_ref(&passed), Some(ms(5))),
         monitor("alive", "ping", None, &[], None),
     ];
+    published.services[0].source = Some(FeedView {
+        source: "haproxy-fra".to_owned(),
+        hearing: Hearing::Heard(SourceHealth::Up),
+        words: "UP".to_owned(),
+        heard: Some(at(998)),
+        error: Some("no answer within 500ms".to_owned()),
+        active: Some(4),
+        connections: None,
+        bytes: Some(70_000),
+        requests: Some(900),
+        response_time: Some(ms(3)),
+    });
     let failed = Seen::Failed("status 503, expected 2xx".into());
     let seen = [passed, failed.clone(), Seen::Unreported, failed];
     published.services[4].monitors = vec![monitor("web", "http", Some(false), &seen, Some(ms(9)))];
