@@ -6,6 +6,7 @@ pub(crate) mod certificates;
 pub(crate) mod checks;
 pub(crate) mod daemons;
 pub(crate) mod echo;
+pub(crate) mod failing;
 pub(crate) mod figures;
 pub(crate) mod net;
 pub(crate) mod script;
