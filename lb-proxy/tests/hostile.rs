@@ -279,3 +279,21 @@ async fn an_http_2_client_that_rests_is_told_to_go_away() {
     assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
     eventually("gone", || running.view().connections == 0).await;
 }
+
+/// RFC 9112 section 9.6: a socket closed with bytes unread is reset, and the reset would take the answer from a slow reader.
+#[tokio::test]
+async fn a_client_that_still_sends_can_read_why_it_was_refused() {
+    let (running, _service) = before_one().await;
+    let mut client = running.connect().await;
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.write_all(head.as_bytes()).await.unwrap();
+    eventually("refused", || running.view().counts.refused == 1).await;
+    for _ in 0..4 {
+        client.write_all(&[b'y'; 20_000]).await.unwrap(); // a reset would be told here
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut response = String::new();
+    let end = support::within(tokio::io::AsyncReadExt::read_to_string(&mut client, &mut response)).await;
+    assert!(end.is_ok(), "a proper end, and no reset: {end:?}");
+    assert_eq!(header(&response, "gslb-reason"), Some("framing"), "{response:?}");
+}

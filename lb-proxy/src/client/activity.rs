@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Bodies are tidied up when the list has grown to this, and then to twice what was left.
+const FEW_BODIES: usize = 64;
+
 /// Shared by the stream, which hyper owns, the requests on it, and the connection's task.
 #[derive(Debug)]
 pub(crate) struct Activity {
@@ -39,7 +42,7 @@ impl Activity {
             head_since: AtomicU64::new(0),
             wrote_at: AtomicU64::new(0),
             is_blocked: AtomicBool::new(false),
-            bodies: Mutex::new(Bodies { looked_at: Instant::now(), all: Vec::new() }),
+            bodies: Mutex::new(Bodies { looked_at: Instant::now(), all: Vec::new(), tidy_at: FEW_BODIES }),
             is_cut_short: AtomicBool::new(false),
             scan: Mutex::default(),
             is_h2,
@@ -86,7 +89,12 @@ impl Activity {
     /// In HTTP/2 it can refuse one body alone, and nobody would ask that body for more.
     pub(crate) fn watch_body(&self) -> Option<Arc<AtomicU64>> {
         let pieces = self.is_h2.then(Arc::<AtomicU64>::default)?;
-        self.lock_bodies().all.push((Arc::downgrade(&pieces), 0));
+        let mut bodies = self.lock_bodies();
+        if bodies.all.len() >= bodies.tidy_at {
+            bodies.all.retain(|(pieces, _)| pieces.strong_count() > 0);
+            bodies.tidy_at = (2 * bodies.all.len()).max(FEW_BODIES);
+        }
+        bodies.all.push((Arc::downgrade(&pieces), 0));
         Some(pieces)
     }
 
@@ -142,6 +150,8 @@ struct Bodies {
     looked_at: Instant,
     /// Gone when the body is. One more than the pieces, so that a body is looked at twice before it can be stuck.
     all: Vec<(Weak<AtomicU64>, u64)>,
+    /// At this length those that are gone are taken out, or a busy connection would gather them between two looks.
+    tidy_at: usize,
 }
 
 /// A request that runs until this is dropped.
@@ -152,5 +162,88 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.0.rests_since.store(self.0.now(), Relaxed);
         self.0.running.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeouts() -> Timeouts {
+        Timeouts {
+            idle: Duration::from_secs(50),
+            request_header: Duration::from_secs(10),
+            ..Timeouts::default()
+        }
+    }
+
+    /// How long from now until something must have happened.
+    fn left(activity: &Activity) -> Duration {
+        activity.deadline(&timeouts()).saturating_duration_since(Instant::now())
+    }
+
+    async fn pass(seconds: u64) {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_has_its_time_from_its_first_byte_and_a_rest_from_the_last_answer() {
+        let activity = Activity::new(false);
+        pass(3).await;
+        assert_eq!(left(&activity), Duration::from_secs(47));
+        activity.read(b"GET");
+        pass(4).await;
+        activity.read(b" /"); // another byte gives no more time
+        assert_eq!((left(&activity), activity.rests()), (Duration::from_secs(6), false));
+        let (running, _) = activity.begin();
+        pass(100).await;
+        assert!(left(&activity) > Duration::ZERO, "the service's time, which is not counted here");
+        drop(running);
+        pass(1).await;
+        assert_eq!((left(&activity), activity.rests()), (Duration::from_secs(49), true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_has_the_idle_time() {
+        let activity = Activity::new(false);
+        let _running = activity.begin();
+        pass(30).await;
+        activity.wrote(true);
+        pass(20).await;
+        assert_eq!(left(&activity), Duration::from_secs(30));
+        activity.wrote(false);
+        activity.wrote(true);
+        assert_eq!(left(&activity), Duration::from_secs(50), "it took something");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_http_2_body_must_move_between_two_looks() {
+        let activity = Activity::new(true);
+        let _running = activity.begin();
+        let (moves, stuck) = (activity.watch_body().unwrap(), activity.watch_body().unwrap());
+        for _ in 0..2 {
+            moves.fetch_add(1, Relaxed);
+            stuck.fetch_add(1, Relaxed);
+            pass(50).await;
+            assert_eq!(left(&activity), Duration::from_secs(50));
+        }
+        moves.fetch_add(1, Relaxed);
+        pass(50).await;
+        assert_eq!(left(&activity), Duration::ZERO);
+        drop(stuck);
+        moves.fetch_add(1, Relaxed);
+        pass(50).await;
+        assert_eq!(left(&activity), Duration::from_secs(50), "the one that is gone is forgotten");
+    }
+
+    #[test]
+    fn bodies_that_are_gone_are_not_gathered() {
+        let activity = Activity::new(true);
+        let _one = activity.watch_body();
+        for _ in 0..10_000 {
+            activity.watch_body();
+        }
+        assert!(activity.lock_bodies().all.len() <= FEW_BODIES);
+        assert!(Activity::new(false).watch_body().is_none());
     }
 }
