@@ -3,7 +3,7 @@
 use crate::cli::ConfigArgs;
 use crate::listen;
 use crate::server::{Server, StartError};
-use config::{Config, Errors};
+use config::{Config, Errors, LbKind};
 use mep_io::{Files, GroupName, Identity, IdentityError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,13 @@ pub(crate) fn check(args: &ConfigArgs) -> ExitCode {
 fn certificate_files(config: &Config) -> impl Iterator<Item = &Path> {
     let mep = [&config.mep.ca, &config.mep.certificate, &config.mep.key];
     let dns = config.dns.tls.iter().flat_map(|tls| [&tls.certificate, &tls.key]);
-    mep.into_iter().chain(dns).map(PathBuf::as_path)
+    let here = config.lb_vservers.iter().filter(|lb| lb.site == config.this_site());
+    let lb = here.filter_map(|lb| match &lb.kind {
+        LbKind::Ssl { certificates } => Some(certificates),
+        LbKind::Http | LbKind::Tcp { .. } => None,
+    });
+    let lb = lb.flatten().flat_map(|pair| [&pair.certificate, &pair.key]);
+    mep.into_iter().chain(dns).chain(lb).map(PathBuf::as_path)
 }
 
 /// Runs a node until it is told to stop.

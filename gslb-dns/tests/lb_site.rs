@@ -265,3 +265,58 @@ fn a_node_that_is_restarted_before_dead_services_offers_them_to_nobody_once_chec
     assert!(judged - answering < Duration::from_secs(3));
     assert!(resolvers().all(|r| group.answer(0, r) == Some(vip(1)) && group.answer(1, r) == Some(vip(1))));
 }
+
+/// A service of the API that something was asked of.
+fn change(group: &Group, site: usize, service: &str, what: &str) {
+    let (status, body) = http(group.admin(site), &format!("POST /v1/services/{service}/{what}"));
+    assert_eq!(status, 200, "{service} {what}: {body}");
+}
+
+#[test]
+fn a_service_is_drained_and_taken_away_under_load_without_a_failed_request_and_a_site_goes_to_maintenance() {
+    let group = Group::start();
+    let mut behind_a = group.services(0).map(Some);
+    let _behind_b = group.services(1);
+    for site in 0..2 {
+        until("up everywhere", SOON, || group.seen(site, "vip-a")["state"] == "up");
+    }
+    let (vip, stop) = (group.vip(0), Arc::new(AtomicBool::new(false)));
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                let mut statuses = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    statuses.push(http(vip, "GET /").0);
+                }
+                statuses
+            })
+        })
+        .collect();
+    let live = |service: &str| group.seen(0, service)["behind"][0]["live"].clone();
+    until("load", SOON, || live("a1")["requests"].as_u64() >= Some(50));
+    change(&group, 0, "a1", "drain?seconds=30");
+    until("drained", SOON, || live("a1")["out"] == "draining" && live("a1")["active"] == 0);
+    let drained = live("a1");
+    behind_a[0] = None;
+    let more = live("a2")["requests"].as_u64().unwrap() + 50;
+    until("the other has it all", SOON, || live("a2")["requests"].as_u64() >= Some(more));
+    assert!(drained["drain_left_ms"].as_u64().is_some_and(|left| (1..=30_000).contains(&left)), "{drained}");
+    assert_eq!(live("a1")["requests"], drained["requests"]);
+    stop.store(true, Ordering::Relaxed);
+    let statuses: Vec<u16> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+    let failed = statuses.iter().filter(|status| **status != 200).count();
+    println!("drain under load: {} requests, {failed} failed", statuses.len());
+    assert_eq!(failed, 0);
+
+    // Faults I-72: in maintenance.
+    change(&group, 0, "a2", "disable");
+    let down = until("the peer knows", Duration::from_secs(3), || group.seen(1, "vip-a")["state"] == "down");
+    println!("I-72: all disabled: down at the peer after {down:?}");
+    assert_eq!(http(vip, "GET /").0, 503);
+    change(&group, 0, "a2", "enable");
+    until("the peer knows", Duration::from_secs(3), || group.seen(1, "vip-a")["state"] == "up");
+    assert_eq!(http(vip, "GET /"), (200, "a2".to_owned()));
+    let (_, metrics) = http(group.admin(0), "GET /metrics");
+    assert!(metrics.contains("gslb_lb_up{lb_vserver=\"front-a\"} 1.0"), "{metrics}");
+}

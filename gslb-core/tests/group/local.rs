@@ -42,6 +42,11 @@ struct Site {
 
 impl Site {
     fn new(nodes: &[&str]) -> Self {
+        Site::with(nodes, "")
+    }
+
+    /// With these lines in the GSLB virtual server.
+    fn with(nodes: &[&str], policy: &str) -> Self {
         let member = |name: &str| MemberSettings {
             name: ServiceName::new(name).unwrap(),
             weight: Weight::ONE,
@@ -56,7 +61,11 @@ impl Site {
             persistence: LocalPersistence::None,
             members: vec![member("web-91"), member("web-92")],
         };
-        let net = Net::edited(nodes, text);
+        let net = Net::edited(nodes, |plain| {
+            let named = "name = \"www\"\nservices";
+            assert!(plain.contains(named));
+            text(plain).replace(named, &format!("name = \"www\"\n{policy}services"))
+        });
         let balancer = Balancer::new(net.now, settings);
         let mut site = Site { net, balancer, told: 0, open: Vec::new() };
         site.net.rtt(A, 20);
@@ -271,5 +280,36 @@ fn what_several_nodes_of_a_site_see_adds_up() {
             (ServiceState::Up, Some(7), Some(20)),
             "{node}"
         );
+    }
+}
+
+/// Faults I-55: with everything down everywhere both nodes answer exactly what the policy says, and with the first service that
+/// comes back that one, within one check.
+#[test]
+fn with_every_site_down_the_policy_answers_the_same_at_all_nodes_until_the_first_comes_back() {
+    let any = [Verdict::Service(WEB_A), Verdict::Service(WEB_B)];
+    for (policy, expected) in [
+        ("all_down = \"all\"\n", &any[..]),
+        ("all_down = \"last_good\"\n", &any[..]),
+        ("all_down = \"empty\"\n", &[Verdict::Empty]),
+        ("all_down = \"backup_ip\"\nbackup_ip = [\"192.0.2.99\"]\n", &[Verdict::BackupIp]),
+    ] {
+        let mut site = Site::with(&[A, B], policy);
+        site.run(secs(10));
+        site.net.set_service(B, "b", false);
+        for name in ["web-91", "web-92"] {
+            site.set(name, false);
+        }
+        site.run(secs(30));
+        let answers: Vec<Verdict> = (0..2).map(|node| site.net.decision(node, ldns(1)).verdict).collect();
+        println!("I-55: {policy:?}: {answers:?}");
+        assert!(answers[0] == answers[1] && expected.contains(&answers[0]), "{answers:?}");
+
+        site.set("web-92", true);
+        let back = site.until(B, ServiceState::Up);
+        assert!(back <= secs(6), "one check, 5 s apart, and a word: {back:?}");
+        for node in 0..2 {
+            assert_eq!(site.net.decision(node, ldns(1)).verdict, Verdict::Service(WEB_A));
+        }
     }
 }
