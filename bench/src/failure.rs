@@ -35,6 +35,9 @@ pub enum Failure {
     /// A server's answers are not those that were to be measured.
     #[error("{0} gave {1} answers that are not one address")]
     Wrong(&'static str, u64),
+    /// A proxy failed requests: what the others cost is not comparable.
+    #[error("{0} gave {1} requests no whole answer with status 200")]
+    Failed(&'static str, u64),
     /// Too few answers to divide by.
     #[error("{0} gave no answer")]
     Silent(&'static str),

@@ -177,11 +177,12 @@ fn v4(address: std::net::IpAddr) -> Option<Ipv4Addr> {
 fn prepare(program: &Path, folder: &Path, ports: Ports) -> Result<PathBuf, Failure> {
     let file = folder.join("group.toml");
     fs::write(&file, group(ports)).map_err(Failure::system(file.display().to_string()))?;
-    make_certificates(program, folder)?;
+    certificates(program, folder, &NODES)?;
     Ok(file)
 }
 
-fn make_certificates(program: &Path, folder: &Path) -> Result<(), Failure> {
+/// Certificates for these nodes of a group, in the folder `pki`.
+pub(crate) fn certificates(program: &Path, folder: &Path, nodes: &[&str]) -> Result<(), Failure> {
     let pki = |arguments: &[&str]| {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(folder);
@@ -193,7 +194,7 @@ fn make_certificates(program: &Path, folder: &Path) -> Result<(), Failure> {
         Err(Failure::System(arguments.join(" "), std::io::Error::other(why)))
     };
     pki(&["pki", "init", "pki", "--group", "bench"])?;
-    NODES.iter().try_for_each(|node| pki(&["pki", "issue", "pki", node]))
+    nodes.iter().try_for_each(|node| pki(&["pki", "issue", "pki", node]))
 }
 
 /// One query from a source, so that it becomes an LDNS.

@@ -56,6 +56,11 @@ impl Process {
         Ok(Process { name, child: child.map_err(Failure::system(program))?, log })
     }
 
+    /// For people.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// CPU time of all its threads so far.
     pub(crate) fn cpu_time(&self) -> Result<Duration, Failure> {
         let tasks = format!("/proc/{}/task", self.child.id());
