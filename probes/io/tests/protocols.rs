@@ -79,7 +79,7 @@ async fn ftp_tells_how_far_the_login_came() {
 
 #[tokio::test]
 async fn ftp_reads_replies_of_many_lines_and_logins_without_a_password() {
-    let many = "220-Welcome\r\n 220 not the end\r\n331-nor this\r\n220 now\r\n";
+    let many = "220-Welcome\r\n 220 not the end\r\n331 nor this\r\n220 now\r\n";
     let in_ = "230-motd\r\n\r\n230 in\r\n";
     let with = vec![
         say("120 soon\r\n"),
