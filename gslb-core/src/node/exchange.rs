@@ -100,12 +100,15 @@ impl Node {
     }
 
     fn relay_up(&mut self, now: Timestamp, site: &SiteName, via: &NodeId) {
-        tracing::info!(%site, %via, "site is relayed");
-        if let Some(site) = self.places.site(site) {
-            self.health.relay_up(now, site, via);
-            self.sites.relay_up(now, site, via);
+        let Some(column) = self.places.site(site) else { return };
+        let goes_on = self.sites.relay(column) == Some(via);
+        self.sites.relay_up(now, column, via);
+        // One that begins anew, however often, is still the one that the site is heard by.
+        if !goes_on {
+            tracing::info!(%site, %via, "site is relayed");
+            self.health.relay_up(now, column, via);
+            self.publish_soon(now);
         }
-        self.publish_soon(now);
     }
 
     fn relay_down(&mut self, now: Timestamp, site: &SiteName, via: &NodeId, reason: &str) {

@@ -200,18 +200,21 @@ impl Mep {
             self.asking.barren.insert((site.clone(), place), now + BARREN);
             return self.drop_relay(now, &site, "the relay has not heard the site for the keepalive");
         };
-        self.relay_stands(now, place, &site, left);
+        self.relay_stands(now, place, &site, left, said == Said::Begin);
         self.site_said(place, site, column_age, said);
     }
 
-    fn relay_stands(&mut self, now: Timestamp, place: usize, site: &SiteName, left: Duration) {
+    fn relay_stands(&mut self, now: Timestamp, place: usize, site: &SiteName, left: Duration, begins: bool) {
         let Some(relay) = self.asking.relays.get_mut(site) else { return };
         let is_new = !std::mem::replace(&mut relay.stands, true);
         (relay.heard, relay.until) = (now, now + left);
+        let via = &self.peers[place].id;
+        if is_new || begins {
+            self.outputs.push_back(Output::RelayUp { site: site.clone(), via: via.clone() });
+        }
         if is_new {
-            let via = self.peers[place].id.clone();
+            let via = via.clone();
             self.show_relay(site, Some(&via));
-            self.outputs.push_back(Output::RelayUp { site: site.clone(), via });
             // Others may contradict it.
             self.timers.set(Timer::Relays, now);
         }

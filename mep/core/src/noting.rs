@@ -123,7 +123,7 @@ impl Mep {
             let most = queues(&mut self.peers).map(|queue| queue.lag()).max();
             for (place, peer) in self.peers.iter_mut().enumerate() {
                 if let Some(session) = peer.session.as_mut().filter(|s| Some(s.queue.lag()) == most) {
-                    self.outbox.resync(&mut session.queue);
+                    self.outbox.resync(now, &mut session.queue);
                     peer.status.resyncs += 1;
                     peer.status.snapshot_out = None;
                     self.timers.set(Timer::Pump(place), now);

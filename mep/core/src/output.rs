@@ -73,7 +73,9 @@ pub enum Output {
         /// As in [`Output::Rtts`].
         word_age: Duration,
     },
-    /// No node of this site is heard directly, and a peer that hears one relays what it says from here on.
+    /// No node of this site is heard directly, and a peer that hears one relays what it says from here on. It comes again when the
+    /// relay begins anew, as over another connection or because this node read too slowly: that some values came to an end may
+    /// have got lost, so that its words confirm from then on what it tells from then on.
     RelayUp {
         /// The site.
         site: SiteName,

@@ -112,14 +112,19 @@ impl Sites {
             return None;
         }
         let next = self.next_speaker(site);
-        let relay = || self.column(site).and_then(|column| column.relay.clone());
+        let relay = || self.relay(site).cloned();
         let teller = next.clone().map(Teller::Speaker).or_else(|| relay().map(Teller::Relay));
         self.tells(now, site, teller);
         // One that is in the middle of telling all has told a part of it that was not written.
         next
     }
 
-    /// Somebody relays a site.
+    /// Who relays a site.
+    pub(crate) fn relay(&self, site: SiteIndex) -> Option<&NodeId> {
+        self.column(site)?.relay.as_ref()
+    }
+
+    /// Somebody relays a site, from now on or anew: what it does not tell from now on is not confirmed by its words.
     pub(crate) fn relay_up(&mut self, now: Timestamp, site: SiteIndex, via: &NodeId) {
         let has_speaker = matches!(self.teller(site), Some(Teller::Speaker(_)));
         if let Some(column) = self.columns.get_mut(site.get()) {

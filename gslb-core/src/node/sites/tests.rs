@@ -150,6 +150,23 @@ fn values_are_as_old_as_the_last_word_of_who_told_them() {
     assert_eq!([12, 61, 81].map(|stamp| sites.last_true(stamp)), [at(50), at(67), at(90)]);
 }
 
+/// Likewise: what it does not tell again may have come to an end meanwhile.
+#[test]
+fn a_relay_that_begins_anew_confirms_what_it_tells_from_then_on() {
+    let mut sites = sites();
+    let relay = node("c/1");
+    sites.relay_up(at(60), site(), &relay);
+    for second in [60, 70] {
+        sites.relayed(at(second), site(), &relay, Duration::from_secs(1));
+    }
+    sites.relay_up(at(80), site(), &relay);
+    for second in [80, 90] {
+        sites.relayed(at(second), site(), &relay, Duration::from_secs(1));
+    }
+    assert_eq!((sites.last_true(62), sites.last_true(80)), (at(69), at(89)));
+    assert_eq!(sites.who().as_deref(), Some("by c/1"));
+}
+
 #[test]
 fn what_was_confirmed_before_the_task_failed_stands() {
     let mut sites = sites();

@@ -283,13 +283,13 @@ impl Outbox {
 
     /// Takes a queue that fell too far behind back to the beginning: everything anew, newest values.
     /// Its withdrawals wait on: a snapshot does not tell them.
-    pub(crate) fn resync(&mut self, queue: &mut Queue) {
+    pub(crate) fn resync(&mut self, now: Timestamp, queue: &mut Queue) {
         queue.rtts = Cursor::new(self.rtts.last());
         queue.sightings = Cursor::new(self.sightings.last());
         queue.sessions = Cursor::new(self.sessions.last());
         queue.snapshot = Snapshot::NotBegun;
         for (site, stream) in &mut queue.streams {
-            self.heard.restart(site, stream);
+            self.heard.restart(now, site, stream);
         }
     }
 }

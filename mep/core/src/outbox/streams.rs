@@ -147,8 +147,12 @@ impl Heard {
         }
     }
 
-    /// Takes a stream that fell too far behind back to the beginning of the walk.
-    pub(super) fn restart(&mut self, site: &SiteName, stream: &mut Stream) {
+    /// Takes a stream that fell too far behind back to its beginning. The reader is told so: that values came to an end is not told
+    /// again.
+    pub(super) fn restart(&mut self, now: Timestamp, site: &SiteName, stream: &mut Stream) {
+        if stream.stage == Stage::Goes {
+            stream.stage = Stage::Begins { at: now };
+        }
         stream.rtts = Cursor::new(self.log(site).changes.last());
         stream.walk = Walk::At { after: None };
     }

@@ -7,6 +7,7 @@ use gslb_types::Reach;
 use mep_core::carrier::{CarrierEvent, ConnId};
 use mep_core::proto::{self, frame::Body};
 use mep_core::{Output, PeerState};
+use std::time::Duration;
 
 /// fra has told a value of 40 LDNS.
 fn pair() -> Net {
@@ -104,6 +105,51 @@ fn a_withdrawal_that_waits_when_a_snapshot_begins_anew_is_told() {
     net.run(secs(10));
     assert_eq!((net.status(0, 1).state, net.status(0, 1).resyncs), (PeerState::Up, 1));
     assert!((0..=20).all(|n| net.column(1, 0, n) == Some(Reach::Pending)), "withdrawn");
+}
+
+/// The relay tells everything anew then, and says so: what it does not tell again its words confirm no longer.
+#[test]
+fn a_relay_begins_anew_when_its_session_moves_or_its_reader_falls_behind() {
+    let mut net = Net::new();
+    let nodes = ["ber/1", "fra/1", "par/1"];
+    for (n, id) in nodes.iter().enumerate() {
+        net.add(id);
+        net.start(n, mep_core::Settings { outbox_cap: 5_000, ..settings(&nodes) });
+    }
+    net.run_until(secs(6), Net::is_meshed);
+    net.part(0, 2);
+    net.run_until(secs(11), |net| net.status(0, 2).relay.is_some());
+    net.run(secs(1));
+    let begins = |net: &Net, since| {
+        let is_up = |o: &&Output| matches!(o, Output::RelayUp { .. });
+        let is_down = |o: &&Output| matches!(o, Output::RelayDown { .. });
+        (
+            net.outputs_since(0, since).filter(is_up).count(),
+            net.outputs_since(0, since).filter(is_down).count(),
+        )
+    };
+    let since = net.now;
+    for conn in 0..100 {
+        let event = |renew| CarrierEvent::Ageing { conn: ConnId(conn), renew };
+        net.mep(1).handle_carrier(since + secs(1_000), event(false));
+        net.mep(0).handle_carrier(since, event(true));
+    }
+    net.run(secs(2));
+    assert_eq!(begins(&net, since), (1, 0), "the session moved");
+    let since = net.now;
+    net.slow.insert((1, 0), 20_000);
+    let mut n = 0;
+    while net.status(1, 0).resyncs == 0 {
+        net.fill(2, n, known(33));
+        let now = net.now + secs(2_000);
+        net.mep(2).note_rtt(now, ldns(n), true);
+        n += 1;
+        net.run(Duration::from_micros(100));
+        assert!(n < 20_000);
+    }
+    net.slow.clear();
+    net.run(secs(20));
+    assert_eq!(begins(&net, since), (1, 0), "it fell behind");
 }
 
 fn withdrawn(bodies: &[Body]) -> Vec<u32> {
