@@ -86,9 +86,11 @@ pub(crate) fn vservers(
 fn not_fed(method: LbMethod) -> String {
     let what = match method {
         LbMethod::LeastResponseTime => {
-            "responses that pass through the nodes: of services that stand for an `lb_vserver` of kind http or ssl"
+            "responses that pass through the nodes: of services that stand for an `lb_vserver` of kind http or ssl, or have a `source` that tells it"
         }
-        _ => "traffic that passes through the nodes: of services that stand for an `lb_vserver`",
+        _ => {
+            "traffic that passes through the nodes: of services that stand for an `lb_vserver`, or have a `source` that tells it"
+        }
     };
     format!("'{}' needs {what}; 'lrtm', 'round_robin' and 'source_ip_hash' need none", method.as_str())
 }

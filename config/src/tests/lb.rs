@@ -254,7 +254,7 @@ fn methods_that_count_traffic_may_choose_among_what_stands_for_lb_virtual_server
         &local("least_bandwidth", "[\"vip\", \"web-1\"]"),
         &[concat!(
             "40:16: vservers[0].local_method: 'least_bandwidth' needs traffic that passes through the nodes: of services that ",
-            "stand for an `lb_vserver`; 'lrtm', 'round_robin' and 'source_ip_hash' need none"
+            "stand for an `lb_vserver`, or have a `source` that tells it; 'lrtm', 'round_robin' and 'source_ip_hash' need none"
         )],
     );
     let tcp =
@@ -263,7 +263,7 @@ fn methods_that_count_traffic_may_choose_among_what_stands_for_lb_virtual_server
         &tcp,
         &[concat!(
             "41:16: vservers[0].local_method: 'least_response_time' needs responses that pass through the nodes: of services ",
-            "that stand for an `lb_vserver` of kind http or ssl; 'lrtm', 'round_robin' and 'source_ip_hash' need none"
+            "that stand for an `lb_vserver` of kind http or ssl, or have a `source` that tells it; 'lrtm', 'round_robin' and 'source_ip_hash' need none"
         )],
     );
 }

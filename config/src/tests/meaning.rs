@@ -474,7 +474,7 @@ fn a_method_that_nothing_feeds_is_refused_rather_than_silently_going_round() {
         &local("lrt"),
         &[concat!(
             "28:16: vservers[0].local_method: 'least_response_time' needs responses that pass through the nodes: of services ",
-            "that stand for an `lb_vserver` of kind http or ssl; 'lrtm', 'round_robin' and 'source_ip_hash' need none"
+            "that stand for an `lb_vserver` of kind http or ssl, or have a `source` that tells it; 'lrtm', 'round_robin' and 'source_ip_hash' need none"
         )],
     );
 }
