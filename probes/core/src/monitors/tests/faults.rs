@@ -24,7 +24,7 @@ fn what_is_down_at_the_start_is_found_out_within_one_check_however_many_there_ar
     for _ in 0..3000 {
         let request = bench.next_check();
         let asked = bench.verdicts.len();
-        let outcome = if request.id.0 / 2 % 10 == 0 { failed() } else { passed(1) };
+        let outcome = if (request.id.0 / 2).is_multiple_of(10) { failed() } else { passed(1) };
         bench.reply(&request, outcome);
         let (_, state) = bench.verdicts[asked];
         if state == Down {

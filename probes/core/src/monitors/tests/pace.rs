@@ -110,7 +110,7 @@ fn five_thousand_monitors_make_no_comb_neither_after_the_start_nor_after_a_sleep
     let mut bench = Bench::new((0..5000).map(|n| service(n, vec![tcp(80)])).collect());
     assert_smooth("10 s to 30 s after the start", &tenths(&mut bench, 10_000, 30_000));
     // The machine slept for ten minutes: everything is due at once.
-    bench.now = bench.now + secs(600);
+    bench.now += secs(600);
     bench.machine.handle_timeout(bench.now);
     bench.collect();
     let woken = bench.now.since(at(0)).as_millis() as u64;
