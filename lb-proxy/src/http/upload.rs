@@ -14,6 +14,8 @@ use std::task::{Context, Poll};
 /// A client's body, passed on piece by piece as the service takes it.
 pub(crate) struct Upload {
     incoming: Incoming,
+    /// All of it was read. hyper's body knows that of itself only where its length was given.
+    is_over: bool,
     meter: Option<Arc<Meter>>,
     gate: Option<Arc<Gate>>,
     /// Hears of it if not all is read.
@@ -47,12 +49,13 @@ impl Gate {
 
 impl Upload {
     pub(crate) fn new(incoming: Incoming, gate: Option<Arc<Gate>>, activity: &Arc<Activity>) -> Self {
-        Upload { incoming, meter: None, gate, activity: activity.clone() }
+        let is_over = incoming.is_end_stream();
+        Upload { incoming, is_over, meter: None, gate, activity: activity.clone() }
     }
 
     /// From here on `meter` tells whom the body waits for.
     pub(crate) fn tells(&mut self, meter: &Arc<Meter>) {
-        let waits = if self.incoming.is_end_stream() { Waiting::Nobody } else { Waiting::Service };
+        let waits = if self.is_over { Waiting::Nobody } else { Waiting::Service };
         meter.set_upload(waits);
         self.meter = (waits != Waiting::Nobody).then(|| meter.clone());
     }
@@ -66,7 +69,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if !self.incoming.is_end_stream() {
+        if !self.is_over {
             self.activity.cut_short();
         }
     }
@@ -86,10 +89,16 @@ impl Body for Upload {
             return Poll::Pending;
         }
         let frame = Pin::new(&mut self.incoming).poll_frame(cx);
+        self.is_over = self.incoming.is_end_stream()
+            || match &frame {
+                Poll::Ready(Some(Ok(frame))) => frame.is_trailers(),
+                Poll::Ready(None) => true,
+                Poll::Ready(Some(Err(_))) | Poll::Pending => false,
+            };
         self.note(match &frame {
+            _ if self.is_over => Waiting::Nobody,
             Poll::Pending => Waiting::Client,
-            Poll::Ready(Some(_)) if !self.incoming.is_end_stream() => Waiting::Service,
-            Poll::Ready(_) => Waiting::Nobody,
+            Poll::Ready(_) => Waiting::Service,
         });
         frame
     }
