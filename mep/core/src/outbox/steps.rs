@@ -177,6 +177,6 @@ impl Outbox {
     }
 }
 
-fn withdrawal(ldns: Ldns) -> RttRow {
+pub(super) fn withdrawal(ldns: Ldns) -> RttRow {
     RttRow { ldns, reach: Reach::Pending, kind: None, age: Duration::ZERO }
 }

@@ -4,7 +4,7 @@
 //! nobody else keeps them by node; RTTs are read from the table when they are sent, as this site's own are.
 
 use super::part::{Part, row};
-use super::steps::Step;
+use super::steps::{Step, withdrawal};
 use crate::log::{ChangeLog, Cursor};
 use crate::wire::{self, CHUNK, Said};
 use crate::{RttRow, ServiceMetric, Values};
@@ -266,9 +266,15 @@ impl Heard {
         let asked: Vec<Ldns> = due.iter().map(|(_, ldns, _)| *ldns).collect();
         let withdrawn: BTreeSet<Ldns> =
             due.iter().filter(|(.., is_withdrawn)| *is_withdrawn).map(|(_, ldns, _)| *ldns).collect();
-        let known = values.columns(site, &asked).into_iter();
-        let told = known.filter(|known| known.reach != Reach::Pending || withdrawn.contains(&known.ldns));
-        let rows: Vec<RttRow> = told.map(|known| row(&known)).collect();
+        let known = values.columns(site, &asked);
+        // Where the relay has no entry it can't tell the site's next value either.
+        let without = known.iter().fold(withdrawn.clone(), |mut without, known| {
+            without.remove(&known.ldns);
+            without
+        });
+        let told =
+            known.iter().filter(|known| known.reach != Reach::Pending || withdrawn.contains(&known.ldns));
+        let rows: Vec<RttRow> = told.map(row).chain(without.into_iter().map(withdrawal)).collect();
         (!rows.is_empty()).then_some(Said::Rtts(rows))
     }
 

@@ -150,6 +150,19 @@ fn a_withdrawn_value_is_withdrawn_at_the_far_end_too() {
     assert_eq!(net.column(0, 2, 1), Some(Reach::Pending));
 }
 
+/// Its words would go on confirming what it does not know to be over.
+#[test]
+fn a_relay_without_an_entry_tells_a_withdrawal_on() {
+    let mut net = trio();
+    net.part(0, 2);
+    net.run_until(secs(11), |net| is_relayed(net, 0, 2));
+    net.run(secs(2));
+    net.forget(1, 1);
+    net.withdraw(2, 1);
+    net.run(secs(7));
+    assert_eq!(net.column(0, 2, 1), Some(Reach::Pending));
+}
+
 #[test]
 fn a_site_heard_again_is_not_relayed_any_longer() {
     let mut net = trio();
