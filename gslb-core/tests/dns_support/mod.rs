@@ -186,6 +186,7 @@ impl Setup {
                 .map(|name| Site { name: name.parse().unwrap(), trigger_monitor: Default::default() })
                 .to_vec(),
             nodes: (0..3).map(|n| node(sites[n], n)).collect(),
+            sources: Vec::new(),
             monitors: Vec::new(),
             lb_vservers: Vec::new(),
             vservers: vec![Vserver {
