@@ -4,7 +4,7 @@ use super::super::reading::{Counts, Health, Reading, Timed};
 use super::{OTHER_KIND, printable};
 use csv::{ByteRecord, ReaderBuilder};
 use gslb_types::{Rtt, SourceItem};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn read(page: &[u8], items: &[SourceItem]) -> Result<Vec<Result<Reading, String>>, String> {
     let text = page.trim_ascii_start();
@@ -12,17 +12,17 @@ pub(super) fn read(page: &[u8], items: &[SourceItem]) -> Result<Vec<Result<Readi
     let mut reader = ReaderBuilder::new().flexible(true).from_reader(text);
     let columns = Columns::of(reader.byte_headers().map_err(|e| e.to_string())?)?;
     let mut rows: BTreeMap<(Vec<u8>, Vec<u8>), (u64, ByteRecord)> = BTreeMap::new();
-    let wanted = |proxy: &[u8], server: &[u8]| {
-        items.iter().any(|item| {
-            matches!(item, SourceItem::Haproxy { proxy: p, server: s } if p.as_bytes() == proxy && s.as_bytes() == server)
-        })
-    };
+    let named = items.iter().filter_map(|item| match item {
+        SourceItem::Haproxy { proxy, server } => Some((proxy.as_bytes(), server.as_bytes())),
+        SourceItem::Envoy { .. } | SourceItem::Nginx | SourceItem::Prometheus(_) => None,
+    });
+    let wanted: BTreeSet<_> = named.collect();
     for record in reader.into_byte_records() {
         let record = record.map_err(|e| e.to_string())?;
         let (Some(proxy), Some(server)) = (record.get(columns.proxy), record.get(columns.server)) else {
             continue;
         };
-        if wanted(proxy, server) {
+        if wanted.contains(&(proxy, server)) {
             let line = record.position().map_or(0, csv::Position::line);
             rows.entry((proxy.to_owned(), server.to_owned())).or_insert((line, record));
         }

@@ -234,6 +234,22 @@ fn it_is_up_only_if_all_series_say_so_and_a_response_time_may_be_absent() {
     );
 }
 
+/// Every row of the largest page is a service of ours: what the reader does must grow with the page, not with its square.
+#[test]
+fn the_largest_page_is_read_whole() {
+    let row = |n: usize| format!("web,s{n},2,30,80,1500,UP,L7OK,30,http,12,1,60,,{},,\n", "x".repeat(400));
+    let head = CSV.lines().next().unwrap().to_owned() + "\n";
+    let mut page = head;
+    let mut items = Vec::new();
+    while page.len() + 600 < LARGEST {
+        page += &row(items.len());
+        items.push(haproxy(&format!("web/s{}", items.len())));
+    }
+    let readings = read(SourceKind::Haproxy, page.as_bytes(), &items).unwrap();
+    println!("{} services on a page of {} bytes", readings.len(), page.len());
+    assert!(readings.len() > 8000 && readings.iter().all(|r| r.as_ref().is_ok_and(|r| r.active == Some(2))));
+}
+
 fn items() -> Vec<SourceItem> {
     let cluster =
         |host: Option<&str>| SourceItem::Envoy { cluster: "api".to_owned(), host: host.map(str::to_owned) };
