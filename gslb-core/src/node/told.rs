@@ -7,7 +7,7 @@ use crate::cell::{Cell, Confirmed};
 use crate::persistence::Persistence;
 use crate::published::Shared;
 use config::Config;
-use gslb_types::{Ldns, SiteIndex, SiteName, Timestamp};
+use gslb_types::{Ldns, Reach, SiteIndex, SiteName, Timestamp};
 use mep_core::{KnownLdns, KnownSession, SessionKey, Values};
 use probes_core::Prober;
 
@@ -36,10 +36,15 @@ impl Told<'_> {
 
     /// What another site told. A value that is too old to count is not passed on, and does not take back what others have.
     fn told(&self, site: SiteIndex, ldns: Ldns) -> Option<KnownLdns> {
+        self.looked_up(site, ldns).filter(|(_, counts)| *counts).map(|(known, _)| known)
+    }
+
+    /// What another site told, and whether it still counts.
+    fn looked_up(&self, site: SiteIndex, ldns: Ldns) -> Option<(KnownLdns, bool)> {
         let confirmed = self.sites.confirmed(site);
         let (known, cell) = self.entry(ldns, site, confirmed)?;
         let counts = cell.current(self.now, self.config.mep.max_age, confirmed) == cell.reach();
-        counts.then_some(known)
+        Some((known, counts))
     }
 }
 
@@ -65,7 +70,10 @@ impl Values for Told<'_> {
     fn column_after(&self, site: &SiteName, after: Option<Ldns>, limit: usize) -> Vec<KnownLdns> {
         let Some(site) = self.site(site) else { return Vec::new() };
         let entries = self.own.entries_after(after).take(limit);
-        entries.filter_map(|ldns| self.told(site, ldns)).collect()
+        let looked_up = entries.filter_map(|ldns| self.looked_up(site, ldns));
+        // Nothing is told of a value that is too old, yet a walk must not end because many of them follow one another.
+        let pending = |known: KnownLdns| KnownLdns { reach: Reach::Pending, ..known };
+        looked_up.map(|(known, counts)| if counts { known } else { pending(known) }).collect()
     }
 
     fn session(&self, key: &SessionKey) -> Option<KnownSession> {
