@@ -177,3 +177,37 @@ async fn a_cookie_keeps_a_client_at_its_service_as_long_as_that_can_serve() {
     assert_eq!(body(&moved), "b");
     assert_ne!(header(&moved, "set-cookie").unwrap().split(';').next(), Some(given.as_str()));
 }
+
+#[tokio::test]
+async fn the_end_of_a_drain_cuts_requests_bodies_and_tunnels() {
+    let service = Service::start(|mut connection: Connection| async move {
+        let head = connection.request().await.unwrap();
+        if head.starts_with("GET /body") {
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").await;
+        } else if head.starts_with("GET /tunnel") {
+            let switch = "HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nhalf";
+            connection.send(switch).await;
+        }
+        assert_eq!(connection.request().await, None);
+    })
+    .await;
+    let running = start(vserver(Kind::Http, &[service.address]));
+    let mut clients = Vec::new();
+    for (path, more) in [("/head", ""), ("/body", ""), ("/tunnel", "Connection: upgrade\r\nUpgrade: x\r\n")] {
+        let mut client = running.connect().await;
+        client.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{more}\r\n").as_bytes()).await.unwrap();
+        if path != "/head" {
+            until(&mut client, "half").await;
+        }
+        clients.push(client);
+    }
+    eventually("under way", || running.active() == [3]).await;
+    running.proxy.drain(&name("s1"), Some(Duration::from_millis(200)));
+    let response = until(&mut clients[0], "\r\n\r\n").await;
+    assert!(response.starts_with("HTTP/1.1 503"), "{response}");
+    assert_eq!(header(&response, "gslb-reason"), Some("drained"));
+    assert_eq!(rest(&mut clients[1]).await, "");
+    assert_eq!(rest(&mut clients[2]).await, "");
+    eventually("drained", || running.proxy.is_drained(&name("s1"))).await;
+    assert_eq!(running.view().idle, [0]);
+}
