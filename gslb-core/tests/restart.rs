@@ -141,7 +141,7 @@ fn a_service_stays_as_it_was_until_it_is_checked_again() {
     let mut b = Bench::new("");
     let check = b.outputs().into_iter().find_map(|output| match output {
         Output::Check(check) => Some(check),
-        Output::Probe(_) | Output::Carrier(_) | Output::Local(_) => None,
+        Output::Probe(_) | Output::Fetch(_) | Output::Carrier(_) | Output::Local(_) => None,
     });
     let outcome = CheckOutcome::Failed("refused".to_owned());
     b.input(1, Input::Check(CheckReply { id: check.unwrap().id, outcome }));
