@@ -48,6 +48,19 @@ impl Traffic {
         }
     }
 
+    /// That of a service behind LB virtual servers, through all of them; clients' connections end at those.
+    pub fn of_member<'a>(views: impl Iterator<Item = &'a MemberView> + Clone) -> Self {
+        let part = |m: &MemberView| Traffic {
+            active: Some(m.active.into()),
+            connections: None,
+            requests: Some(m.requests),
+            bytes: Some(m.window_bytes),
+            packets: Some(m.window_packets),
+            ttfb: m.ttfb.filter(|_| m.out.is_none()),
+        };
+        Traffic::together(views.map(part))
+    }
+
     /// What a node tells of its own part of it.
     pub fn of_metric(metric: &ServiceMetric) -> Self {
         let ServiceMetric { active, connections, requests, bytes, packets, ttfb, .. } = *metric;

@@ -294,10 +294,13 @@ impl Deciding<'_> {
         choice.and_then(|c| here.get(c.index)).or(here.first()).map_or(0, |c| c.service)
     }
 
-    /// What the local methods know of a service: its response time, and its traffic where that passes through nodes.
+    /// What the local methods know of a service: its response time, and its traffic where all of that is counted. Clients who are
+    /// answered a service that merely is behind an LB virtual server go past the nodes, so what passes there says little of it.
     fn candidate(&self, contender: &Contender) -> Candidate {
         let view = self.published.services.get(contender.service);
-        let traffic = view.and_then(|view| view.traffic).unwrap_or_default();
+        let config = self.published.config.services.get(contender.service);
+        let is_counted = config.is_some_and(|s| s.lb_vserver.is_some() || s.feed.is_some());
+        let traffic = view.and_then(|view| view.traffic).filter(|_| is_counted).unwrap_or_default();
         Candidate {
             active: traffic.active.map(|active| u32::try_from(active).unwrap_or(u32::MAX)),
             response_time: view.and_then(|view| view.response_time),

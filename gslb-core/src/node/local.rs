@@ -78,6 +78,7 @@ impl Node {
         }
         self.local.views = Arc::new(known);
         self.local.silent_at = Some(now + SILENCE);
+        self.members_judged();
         for (service, vserver) in self.local.standing.clone() {
             let views = self.local.views.clone();
             match views.get(vserver).and_then(Option::as_ref) {
@@ -86,6 +87,17 @@ impl Node {
             }
         }
         self.metrics_changed(now);
+    }
+
+    /// What is seen of the services behind: their state is their monitors' to say, their traffic is seen here.
+    fn members_judged(&mut self) {
+        let views = self.local.views.clone();
+        for service in &self.local.behind {
+            let Some(config) = self.config.services.get(*service) else { continue };
+            let members = views.iter().flatten().flat_map(|view| &view.balancer.members);
+            let traffic = Traffic::of_member(members.filter(|member| member.name == config.name));
+            self.health.local_traffic(*service, traffic);
+        }
     }
 
     fn local_judged(&mut self, now: Timestamp, service: usize, view: &LocalView) {
@@ -110,6 +122,7 @@ impl Node {
         self.local.silent_at = None;
         self.local.views = Arc::new(vec![None; self.config.lb_vservers.len()]);
         tracing::error!(silence = ?SILENCE, "nothing is heard of this node's LB virtual servers");
+        self.members_judged();
         for (service, _) in self.local.standing.clone() {
             self.local_missing(now, service);
         }
@@ -130,8 +143,10 @@ impl Node {
         self.outputs.push_back(Output::Local(health));
     }
 
-    /// Tells it all: at the start, and when this task takes over from one that failed.
+    /// Tells it all: at the start, and when this task takes over from one that failed. What was to be told before the old
+    /// task's knowledge was taken over is left out, lest services seem to have been away.
     pub(super) fn tell_local_all(&mut self) {
+        self.outputs.retain(|output| !matches!(output, Output::Local(_)));
         for service in self.local.behind.clone() {
             self.tell_local(service);
         }

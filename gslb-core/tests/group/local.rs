@@ -14,6 +14,7 @@ const B: &str = "b/1";
 /// Services of `a` by index: web-a stands for the LB virtual server, one and two are behind it.
 const WEB_A: usize = 0;
 const WEB_B: usize = 1;
+const WEB_91: usize = 2;
 
 /// The group of the other tests, with an LB virtual server before two services in `a`.
 fn text(text: String) -> String {
@@ -36,7 +37,6 @@ fn text(text: String) -> String {
 struct Site {
     net: Net,
     balancer: Balancer,
-    told: usize,
     open: Vec<MemberId>,
 }
 
@@ -67,7 +67,7 @@ impl Site {
             text(plain).replace(named, &format!("name = \"www\"\n{policy}services"))
         });
         let balancer = Balancer::new(net.now, settings);
-        let mut site = Site { net, balancer, told: 0, open: Vec::new() };
+        let mut site = Site { net, balancer, open: Vec::new() };
         site.net.rtt(A, 20);
         site.net.rtt(B, 60);
         site
@@ -90,7 +90,6 @@ impl Site {
         for health in &told {
             self.balancer.handle_health(self.net.now, &health.service, health.state, health.response_time);
         }
-        self.told += told.len();
         !told.is_empty()
     }
 
@@ -222,6 +221,17 @@ fn its_traffic_is_known_at_every_site() {
         assert_eq!(services[WEB_A].traffic, Some(expected), "{node}");
         assert_eq!(services[WEB_A].response_time, Some(Rtt::from_micros(2_000)), "{node}");
         assert_eq!(services[WEB_B].traffic, None, "nobody sees it");
+        // Of the three requests the first one's service had the third, too.
+        let behind = |active, requests, bytes| Traffic {
+            active: Some(active),
+            connections: None,
+            requests: Some(requests),
+            bytes: Some(bytes),
+            packets: Some(bytes / 500),
+            ttfb: Some(Rtt::from_micros(7_000)),
+        };
+        let members = [services[WEB_91].traffic, services[WEB_91 + 1].traffic];
+        assert_eq!(members, [Some(behind(1, 2, 1_000)), Some(behind(0, 1, 1_000))], "{node}");
     }
 }
 
@@ -234,7 +244,9 @@ fn a_data_plane_that_falls_silent_takes_its_site_out() {
     assert_eq!(site.judged(A, WEB_A).0, ServiceState::Up);
     site.net.run(Duration::from_millis(200));
     assert_eq!((site.judged(A, WEB_A).0, site.judged(B, WEB_A).0), (ServiceState::Down, ServiceState::Down));
-    assert!(site.net.published(A).local[0].is_none());
+    let published = site.net.published(A);
+    assert!(published.local[0].is_none());
+    assert!(published.services.iter().all(|service| service.traffic.is_none()));
     site.run(secs(2));
     assert_eq!((site.judged(A, WEB_A).0, site.judged(B, WEB_A).0), (ServiceState::Up, ServiceState::Up));
 }
@@ -244,11 +256,13 @@ fn a_data_plane_that_falls_silent_takes_its_site_out() {
 fn a_node_task_that_is_replaced_tells_the_data_plane_all_again_and_takes_nothing_back() {
     let mut site = Site::new(&[A, B]);
     site.run(secs(10));
-    let told = site.told;
     site.net.task_fails(A);
     assert_eq!(site.judged(A, WEB_A).0, ServiceState::Up);
+    // Before any check of the new task.
+    let told: Vec<_> =
+        site.net.hosts[0].told.iter().map(|health| (health.service.to_string(), health.state)).collect();
+    assert_eq!(told, [("web-91".to_owned(), ServiceState::Up), ("web-92".to_owned(), ServiceState::Up)]);
     site.run(Duration::from_millis(100));
-    assert!(site.told >= told + 2);
     assert_eq!(site.balancer.view(site.net.now).state, ServiceState::Up);
     site.run(secs(10));
     assert_eq!((site.judged(A, WEB_A).0, site.judged(B, WEB_A).0), (ServiceState::Up, ServiceState::Up));
@@ -310,6 +324,38 @@ fn with_every_site_down_the_policy_answers_the_same_at_all_nodes_until_the_first
         assert!(back <= secs(6), "one check, 5 s apart, and a word: {back:?}");
         for node in 0..2 {
             assert_eq!(site.net.decision(node, ldns(1)).verdict, Verdict::Service(WEB_A));
+        }
+    }
+}
+
+/// A node that answers for another site chooses by what that site tells of its traffic (behaviour 2).
+#[test]
+fn another_site_answers_the_vip_that_has_the_least_to_do() {
+    let second = "[[services]]\nname = \"web-a2\"\nsite = \"a\"\naddress = \"198.18.0.81\"\nport = 80\nlb_vserver = \"front2\"\n\
+                  [[lb_vservers]]\nname = \"front2\"\nsite = \"a\"\nlisten = [\"198.18.0.81:80\"]\nservices = [\"web-92\"]\n";
+    for method in ["least_connections", "least_bandwidth", "least_packets", "lrt", "lrtm"] {
+        let mut net = Net::edited(&[A, B], |plain| {
+            let bound = "services = [\"web-a\", \"web-b\"]";
+            assert!(plain.contains(bound));
+            let policy = format!("local_method = \"{method}\"\nservices = [\"web-a\", \"web-a2\"]");
+            text(plain).replace(bound, &policy) + second
+        });
+        net.run(secs(5));
+        let shown = |name: &str, load: u32| {
+            let site = Site::new(&[A, B]);
+            let mut balancer = site.balancer.view(site.net.now);
+            balancer.state = ServiceState::Up;
+            let member = &mut balancer.members[0];
+            (member.out, member.active, member.response_time) = (None, load, Some(Rtt::from_micros(5)));
+            (member.ttfb, member.window_bytes) = (Some(Rtt::from_micros(7)), u64::from(load));
+            member.window_packets = u64::from(load);
+            LocalView { vserver: LbVserverName::new(name).unwrap(), connections: 1, balancer }
+        };
+        let web_a2 = net.hosts[0].config.services.iter().position(|s| s.name.as_str() == "web-a2").unwrap();
+        for (loads, expected) in [((9, 4), web_a2), ((4, 9), WEB_A), ((5, 4), web_a2)] {
+            net.show(A, vec![shown("front", loads.0), shown("front2", loads.1)]);
+            net.run(secs(2));
+            assert_eq!(net.decision(1, ldns(1)).verdict, Verdict::Service(expected), "{method} {loads:?}");
         }
     }
 }

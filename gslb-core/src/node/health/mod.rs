@@ -177,6 +177,16 @@ impl Health {
         }
     }
 
+    /// The data plane of this node showed the traffic of a service behind its LB virtual servers. Where a source counts it, the
+    /// source counts all of it.
+    pub(crate) fn local_traffic(&mut self, service: usize, traffic: Traffic) {
+        if let Some(own) = self.services.get_mut(service).and_then(|judged| judged.own.as_mut())
+            && own.by != Judge::Source
+        {
+            own.traffic = traffic;
+        }
+    }
+
     /// What this node itself sees of a service: its state and response time.
     pub(crate) fn own(&self, service: usize) -> Option<(ServiceState, Option<Rtt>)> {
         let own = self.services.get(service)?.own.as_ref()?;
