@@ -2,7 +2,7 @@
 //! shipped: its page is read by the tests of probes-core, from one written by hand.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
-use gslb_types::{SourceItem, SourceKind, SourcePlace};
+use gslb_types::{Quantities, Series, SourceItem, SourceKind, SourcePlace, TimeUnit, Timing};
 use probes_core::sources::{Health, Reading, Timed};
 use probes_core::wire::{Fetch, FetchReply, FetchRequest, ProbeId};
 use probes_io::{ProbeIo, Reply, Request, Settings};
@@ -45,6 +45,7 @@ impl Looker {
     ) -> Result<Vec<Result<Reading, String>>, String> {
         let kind = match items.first() {
             Some(SourceItem::Nginx) => SourceKind::Nginx,
+            Some(SourceItem::Prometheus(_)) => SourceKind::Prometheus,
             _ => SourceKind::Haproxy,
         };
         let (id, fetch) = (ProbeId(self.next), Fetch { kind, place: place.clone(), items });
@@ -60,6 +61,25 @@ impl Looker {
     /// One row of HAProxy's.
     async fn row(&mut self, place: &SourcePlace, name: &str) -> Reading {
         self.look(place, vec![item(name)], LONG).await.unwrap().remove(0).unwrap()
+    }
+
+    /// What HAProxy's Prometheus metrics say of web/s1.
+    async fn exported(&mut self) -> Reading {
+        let series = |name: &str, more: &str| {
+            let text = format!("haproxy_server_{name}{{proxy=\"web\",server=\"s1\"{more}}}");
+            Series::new(&text).unwrap()
+        };
+        let unit = TimeUnit::Seconds;
+        let quantities = Quantities {
+            up: Some(series("status", ",state=\"UP\"")),
+            active: Some(series("current_sessions", "")),
+            bytes: vec![series("bytes_in_total", ""), series("bytes_out_total", "")],
+            response_time: Some(Timing::Gauge { gauge: series("response_time_average_seconds", ""), unit }),
+            ..Quantities::default()
+        };
+        let item = SourceItem::Prometheus(Box::new(quantities));
+        let place = http("127.71.1.1:8404", "/metrics");
+        self.look(&place, vec![item], LONG).await.unwrap().remove(0).unwrap()
     }
 
     /// One row, once it is as wanted.
@@ -203,6 +223,7 @@ backend web
     server s2 127.71.1.3:8081 weight 0
 listen stats
     bind 127.71.1.1:8404
+    http-request use-service prometheus-exporter if { path /metrics }
     stats enable
     stats uri /
 ";
@@ -235,6 +256,10 @@ async fn haproxy_is_read_over_http_and_over_its_socket() {
         let wrong = looker.look(place, vec![item("web/s9")], LONG).await.unwrap();
         assert_eq!(wrong, [Err("haproxy has no 'web/s9'".to_owned())]);
     }
+    let (csv, told) = (looker.row(&page, "web/s1").await, looker.exported().await);
+    assert_eq!((told.health, told.active, told.timing), (Health::Up, csv.active, csv.timing));
+    let total = |reading: &Reading| reading.bytes.as_ref().unwrap().values().sum::<u64>();
+    assert_eq!(total(&told), total(&csv), "two ways to tell the same");
     // A session that is open is an active one.
     let mut open = TcpStream::connect("127.71.1.1:8080").unwrap();
     open.write_all(b"GET / HT").unwrap();

@@ -69,7 +69,7 @@ impl Measured {
 }
 
 /// The median.
-pub(crate) fn middle(mut spans: Vec<Duration>) -> Duration {
+fn middle(mut spans: Vec<Duration>) -> Duration {
     spans.sort_unstable();
     spans[spans.len() / 2]
 }
