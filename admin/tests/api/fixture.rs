@@ -4,9 +4,9 @@ use crate::http::Server;
 use admin::{Identity, Info, State};
 use config::Config;
 use gslb_core::{
-    BalancerView, Birth, Cell, Confirmed, FeedView, Hearing, History, Judge, LinkStatus, LocalView, MemberView,
-    MonitorStats, MonitorView, NoService, Node, NodeStats, Out, Over, PeerState, PeerStatus, ProberStats, Published,
-    Seen, Shared, SourceHealth, SourceView, Strangers, Traffic, Transition,
+    BalancerView, Birth, Cell, Confirmed, FeedView, Hearing, History, Judge, LinkStatus, LocalView,
+    MemberView, MonitorStats, MonitorView, NoService, Node, NodeStats, Out, Over, PeerState, PeerStatus,
+    ProberStats, Published, Seen, Shared, SourceHealth, SourceView, Strangers, Traffic, Transition,
 };
 use gslb_types::{LbMethod, Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp, Weight};
 use std::collections::{BTreeMap, VecDeque};

@@ -7,7 +7,8 @@
 //! Sighting ─> Prober ─Send─────────────────────────────────────────────> Output::Probe
 //! Probe reply ─> Prober ─Sample─> OwnColumn ─beyond tolerance─> Mep ───> Output::Carrier
 //! Carrier event ─> Mep ─Rtts─> other columns, or OwnColumn if a neighbour says so; ─Sightings─> Prober; ─Metrics─> Health
-//! Check reply ─> Monitors ─Verdict─> Health ─> Published;  ─> Mep
+//! Check reply ─> Monitors ─Verdict─> Health ─> Published;  ─> Mep;  ─> Output::Local, if it is behind an LB virtual server
+//! Local views ─> Health of what stands for LB virtual servers, and traffic ─> Published;  ─> Mep
 //! Source reply ─> Sources ─Told─> with the monitors' verdict: Health
 //! ```
 
