@@ -15,7 +15,7 @@ pub use counters::{DnsCounters, DnsCounts};
 pub use decide::{Client, Decision, Family, Reason, Turn, decide};
 pub use node::{Birth, Input, LocalHealth, Node, NodeStats, Output};
 pub use published::{Judge, MonitorView, Published, ServiceView, Shared, SiteView, Turns, VserverTurns};
-pub use table::{Row, RttTable};
+pub use table::{Row, RttTable, Written};
 pub use traffic::{LocalView, Traffic};
 // What the fields of `Published` are made of, for readers that name none of the machines.
 pub use lb_core::{BalancerView, MemberView, NoService, Out};

@@ -48,12 +48,21 @@ impl Row {
 /// is some 4,000 rows, tens of microseconds in which the writer waits.
 const SHARDS: usize = 256;
 
+/// What happened to the row of an LDNS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// It was made, or written into.
+    Row(Ldns),
+    /// It was taken away.
+    Gone(Ldns),
+}
+
 /// The table itself.
 pub struct RttTable {
     rows: DashMap<Ldns, Row, FixedState>,
     sites: usize,
     /// What was written since somebody looked, if anybody watches.
-    written: OnceLock<Mutex<Vec<Ldns>>>,
+    written: OnceLock<Mutex<Vec<Written>>>,
 }
 
 impl RttTable {
@@ -70,22 +79,32 @@ impl RttTable {
         self.written.get_or_init(Mutex::default);
     }
 
-    /// The LDNS whose rows were made, written or taken away since the last call, each as often as it was; none if nobody watches.
-    pub fn take_written(&self) -> Vec<Ldns> {
+    /// What happened to rows since the last call, in order; nothing if nobody watches.
+    pub fn take_written(&self) -> Vec<Written> {
         let written =
             self.written.get().map(|written| written.lock().unwrap_or_else(PoisonError::into_inner));
         written.map(|mut written| std::mem::take(&mut *written)).unwrap_or_default()
     }
 
-    fn note(&self, ldns: Ldns) {
+    fn note(&self, what: Written) {
         if let Some(written) = self.written.get() {
-            written.lock().unwrap_or_else(PoisonError::into_inner).push(ldns);
+            written.lock().unwrap_or_else(PoisonError::into_inner).push(what);
         }
     }
 
     /// A copy of the row of an LDNS.
     pub fn row(&self, ldns: Ldns) -> Option<Row> {
         self.rows.get(&ldns).map(|r| r.clone())
+    }
+
+    /// One cell of the row of an LDNS; nothing if it has no row.
+    pub fn cell(&self, ldns: Ldns, site: SiteIndex) -> Option<Cell> {
+        self.rows.get(&ldns).map(|row| row.cell(site))
+    }
+
+    /// When an LDNS last asked; nothing if it has no row.
+    pub fn last_seen(&self, ldns: Ldns) -> Option<Timestamp> {
+        self.rows.get(&ldns).map(|row| row.last_seen())
     }
 
     /// How many LDNS have a row.
@@ -101,14 +120,14 @@ impl RttTable {
     /// Makes the row of an LDNS that is new to this node at `now`, and asked somebody in the group at `seen`, before that
     /// perhaps. A row that is there stays.
     pub fn admitted(&self, ldns: Ldns, now: Timestamp, seen: Timestamp) {
-        self.note(ldns);
+        self.note(Written::Row(ldns));
         let mut row = self.rows.entry(ldns).or_insert_with(|| Row::new(self.sites, now));
         row.last_seen = seconds(seen);
     }
 
     /// Notes that an LDNS asked at `seen`, making its row if there is none. Returns whether the row is new.
     pub fn sighted(&self, ldns: Ldns, seen: Timestamp) -> bool {
-        self.note(ldns);
+        self.note(Written::Row(ldns));
         let mut new = false;
         let sites = self.sites;
         let mut row = self.rows.entry(ldns).or_insert_with(|| {
@@ -126,7 +145,7 @@ impl RttTable {
 
     /// Writes a cell. Does nothing if the LDNS has no row or the site no column.
     pub fn write(&self, ldns: Ldns, site: SiteIndex, cell: Cell) {
-        self.note(ldns);
+        self.note(Written::Row(ldns));
         if let Some(mut row) = self.rows.get_mut(&ldns)
             && let Some(place) = row.cells.get_mut(site.get())
         {
@@ -136,7 +155,7 @@ impl RttTable {
 
     /// Takes a row away.
     pub fn remove(&self, ldns: Ldns) {
-        self.note(ldns);
+        self.note(Written::Gone(ldns));
         self.rows.remove(&ldns);
     }
 
@@ -211,7 +230,9 @@ mod tests {
         t.write(ldns(1), SiteIndex::new(0).unwrap(), Cell::new(known(9), None, at(2)));
         t.sighted(ldns(2), at(3));
         t.remove(ldns(1));
-        assert_eq!(t.take_written(), [2, 1, 2, 1].map(ldns));
+        let [one, two] = [1, 2].map(ldns);
+        let written = [Written::Row(two), Written::Row(one), Written::Row(two), Written::Gone(one)];
+        assert_eq!(t.take_written(), written);
         assert_eq!(t.take_written(), []);
     }
 

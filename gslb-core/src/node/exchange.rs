@@ -1,7 +1,7 @@
 //! What the metric exchange says, and where it belongs.
 
 use super::health::Word;
-use super::sites::{self, RELAY_SLACK};
+use super::sites;
 use super::{Heard, Node};
 use crate::cell::Cell;
 use crate::persistence::Teller;
@@ -9,6 +9,9 @@ use crate::traffic::Traffic;
 use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteIndex, SiteName, Timestamp};
 use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric, SessionKey};
 use std::time::Duration;
+
+/// The grain of stamps.
+const STAMP: Duration = Duration::from_secs(1);
 
 impl Node {
     pub(super) fn mep_said(&mut self, now: Timestamp, output: Output) {
@@ -30,8 +33,8 @@ impl Node {
                 match via {
                     Some(via) => {
                         self.sites.relayed(now, column, &via, word_age);
-                        // What is older at the relay was told to it by somebody who is silent now, or not told again since.
-                        let is_confirmed = |row: &RttRow| row.age <= word_age + RELAY_SLACK;
+                        // What is older at the relay was told to it by somebody who is silent now, or by a process that is gone.
+                        let is_confirmed = |row: &RttRow| row.age <= word_age;
                         self.rows(now, column, &sites::Teller::Relay(via), &rows, is_confirmed);
                     }
                     None if column == self.config.this_site() => self.neighbours_rows(now, &peer, &rows),
@@ -173,7 +176,8 @@ impl Node {
                 true => told.max(since),
                 // Nobody vouches for it, and a time before this node's start cannot be noted.
                 false if told == Timestamp::ZERO => continue,
-                false => told,
+                // Stamps are whole seconds: it must not fall into the first one of who tells now, whose words confirm it then.
+                false => told.min(since.before(STAMP)),
             };
             let cell = Cell::new(row.reach, row.kind, last_true);
             self.shared.rtts.write(row.ldns, column, cell);

@@ -15,7 +15,7 @@ const REFRESHES_IN_IDLE_TIMEOUT: u32 = 6;
 impl Node {
     pub(super) fn sighting(&mut self, now: Timestamp, address: IpAddr, age: Duration, heard: Heard) {
         let ldns = Ldns::of(address, self.config.ldns.masks);
-        let before = self.shared.rtts.row(ldns).map(|row| row.last_seen());
+        let before = (heard == Heard::ByUs).then(|| self.shared.rtts.last_seen(ldns)).flatten();
         let origin = if heard == Heard::ByUs { Origin::Own } else { Origin::Peer };
         let sighting = self.prober.handle_sighting(now, address, age, origin);
         match (sighting, heard) {

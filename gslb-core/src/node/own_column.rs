@@ -72,7 +72,7 @@ impl OwnColumn {
         kind: ProbeKind,
         table: &RttTable,
     ) -> Option<Advertised> {
-        let before = table.row(ldns)?.cell(self.site).current(now, self.max_age, None);
+        let before = table.cell(ldns, self.site)?.current(now, self.max_age, None);
         if !self.reviewed.contains(&ldns) {
             self.review(now, ldns);
         }
@@ -87,7 +87,7 @@ impl OwnColumn {
 
     /// The last rounds failed.
     pub(crate) fn unreachable(&mut self, now: Timestamp, ldns: Ldns, table: &RttTable) -> Option<Advertised> {
-        let before = table.row(ldns)?.cell(self.site).reach();
+        let before = table.cell(ldns, self.site)?.reach();
         table.write(ldns, self.site, Cell::measured(Reach::Unreachable, None, now));
         (before != Reach::Unreachable).then_some(Advertised { ldns, first: before == Reach::Pending })
     }
@@ -100,7 +100,7 @@ impl OwnColumn {
         cell: Cell,
         table: &RttTable,
     ) -> Option<Advertised> {
-        let before = table.row(ldns)?.cell(self.site).reach();
+        let before = table.cell(ldns, self.site)?.reach();
         table.write(ldns, self.site, cell);
         if !self.reviewed.contains(&ldns) && matches!(cell.reach(), Reach::Known(_)) {
             self.review(now, ldns);
@@ -118,7 +118,7 @@ impl OwnColumn {
         table: &RttTable,
     ) {
         for ldns in &self.entries {
-            let Some(cell) = table.row(*ldns).map(|row| row.cell(self.site)) else { continue };
+            let Some(cell) = table.cell(*ldns, self.site) else { continue };
             if cell.is_measured() || cell.reach() == Reach::Pending {
                 continue;
             }
@@ -150,7 +150,7 @@ impl OwnColumn {
         {
             self.reviews.pop_front();
             self.reviewed.remove(&ldns);
-            let Some(cell) = table.row(ldns).map(|row| row.cell(self.site)) else { continue };
+            let Some(cell) = table.cell(ldns, self.site) else { continue };
             if !matches!(cell.reach(), Reach::Known(_)) {
                 continue;
             }

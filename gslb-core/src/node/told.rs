@@ -10,6 +10,7 @@ use config::Config;
 use gslb_types::{Ldns, Reach, SiteIndex, SiteName, Timestamp};
 use mep_core::{KnownLdns, KnownSession, SessionKey, Values};
 use probes_core::Prober;
+use std::time::Duration;
 
 pub(super) struct Told<'a> {
     pub(super) config: &'a Config,
@@ -25,7 +26,7 @@ pub(super) struct Told<'a> {
 impl Told<'_> {
     fn entry(&self, ldns: Ldns, site: SiteIndex, confirmed: Option<Confirmed>) -> Option<(KnownLdns, Cell)> {
         let (address, seen) = self.prober.asker(self.now, ldns)?;
-        let cell = self.shared.rtts.row(ldns)?.cell(site);
+        let cell = self.shared.rtts.cell(ldns, site)?;
         let age = self.now.since(cell.last_true(confirmed));
         Some((KnownLdns { ldns, address, seen, reach: cell.reach(), kind: cell.kind(), age }, cell))
     }
@@ -74,6 +75,11 @@ impl Values for Told<'_> {
         // Nothing is told of a value that is too old, yet a walk must not end because many of them follow one another.
         let pending = |known: KnownLdns| KnownLdns { reach: Reach::Pending, ..known };
         looked_up.map(|(known, counts)| if counts { known } else { pending(known) }).collect()
+    }
+
+    fn column_age(&self, site: &SiteName) -> Option<Duration> {
+        let confirmed = self.sites.confirmed(self.site(site)?)?;
+        Some(self.now.since(confirmed.last_word))
     }
 
     fn session(&self, key: &SessionKey) -> Option<KnownSession> {

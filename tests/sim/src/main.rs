@@ -199,22 +199,44 @@ fn one_storm(seed: u64, options: &Options, all: bool) -> ExitCode {
 
 /// Everybody learns everything; then one node that starts with nothing does. What the host takes beside the nodes is small.
 fn scale(rows: u32, nodes: usize) -> Result<(), Box<dyn std::error::Error>> {
-    let began = Instant::now();
-    let before = memory("VmRSS")?;
-    let mut group = sim::scale::Scale::new(nodes, rows)?;
     println!("{nodes} nodes, {rows} LDNS, {} RTTs in every table", u64::from(rows) * nodes as u64);
-    println!("all:  {}", group.sync_all()?);
-    let each = |bytes: u64| (bytes - before.min(bytes)) as f64 / nodes as f64 / 1e6;
-    let (peak, rest) = (memory("VmHWM")?, memory("VmRSS")?);
-    println!(
-        "memory of each node: {:.1} MB at most, {:.1} MB afterwards; frames on their way included",
-        each(peak),
-        each(rest)
-    );
-    println!("one:  {}", group.sync_one(nodes / 2)?);
-    println!("memory of each node: {:.1} MB at most", each(memory("VmHWM")?));
-    println!("{:.1} s of computing", began.elapsed().as_secs_f64());
+    let mut group = sim::scale::Scale::new(nodes, rows)?;
+    let began = Instant::now();
+    let empty = memory("VmRSS")?;
+    let table = group.one_table();
+    let one_table = memory("VmRSS")?.saturating_sub(empty);
+    println!("table: {:.1} MB, {} bytes a row", one_table as f64 / 1e6, one_table / u64::from(rows.max(1)));
+    // The first node takes the place of that table.
+    drop(table);
+    let told =
+        |group: &sim::scale::Scale| eprintln!("{:.0} s: {}", began.elapsed().as_secs_f64(), group.stands());
+    println!("all:   {}", group.sync_all(told)?);
+    each("VmHWM", empty, nodes, one_table)?;
+    each("VmRSS", empty, nodes, one_table)?;
+    println!("one:   {}", group.sync_one(nodes / 2, told)?);
+    each("VmHWM", empty, nodes, one_table)?;
+    println!("{:.0} s, {:.0} s of them on a processor", began.elapsed().as_secs_f64(), processor()?);
     Ok(())
+}
+
+/// What each node takes of the memory of this process; frames on their way are counted along.
+fn each(what: &str, empty: u64, nodes: usize, table: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let when = if what == "VmHWM" { "at most" } else { "afterwards" };
+    let bytes = memory(what)?.saturating_sub(empty) / nodes as u64;
+    let (megabytes, times) = (bytes as f64 / 1e6, bytes as f64 / table.max(1) as f64);
+    println!("memory of each node {when}: {megabytes:.1} MB, {times:.2} times the table");
+    Ok(())
+}
+
+/// How long this process has run on a processor, in seconds.
+fn processor() -> Result<f64, Box<dyn std::error::Error>> {
+    /// The kernel counts in hundredths of a second for everybody (USER_HZ).
+    const TICKS: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    // The name stands in parentheses and may hold anything; user and system time are the 12th and 13th field after it.
+    let (_, fields) = stat.rsplit_once(')').ok_or("no name")?;
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    Ok(ticks.sum::<Result<f64, _>>()? / TICKS)
 }
 
 /// A line of what the kernel says of this process, in bytes.

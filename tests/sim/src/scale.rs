@@ -6,7 +6,7 @@
 use crate::group::Group;
 use crate::witness::Violation;
 use crate::world::{HostIndex, World};
-use gslb_core::{Cell, Shared};
+use gslb_core::{Cell, RttTable, Shared};
 use gslb_types::{Ldns, ProbeKind, Reach, Rtt, SiteIndex, Timestamp};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -86,32 +86,61 @@ impl Scale {
         Ok(Scale { world, rows })
     }
 
-    /// Starts all nodes at once, and lets time pass until everybody knows everything.
-    pub fn sync_all(&mut self) -> Result<Sync, ScaleError> {
+    /// A table as each node has it in the end, to measure what it takes.
+    pub fn one_table(&self) -> RttTable {
+        let sites = self.world.hosts().len();
+        let table = RttTable::new(sites, 1);
+        for n in 0..self.rows {
+            let address = ldns(n);
+            table.sighted(Ldns::exact(address), Timestamp::ZERO);
+            for site in (0..sites).filter_map(SiteIndex::new) {
+                let reach = Reach::Known(Rtt::from_duration(rtt(address, site.get())));
+                table.write(Ldns::exact(address), site, Cell::new(reach, None, Timestamp::ZERO));
+            }
+        }
+        table
+    }
+
+    /// How far everybody is, in a line.
+    pub fn stands(&self) -> String {
+        let published = self.world.hosts().iter().filter_map(|host| host.published());
+        let synced =
+            published.flat_map(|p| p.peers.iter().map(|peer| peer.snapshot_in.is_some()).collect::<Vec<_>>());
+        let (done, all) = synced.fold((0, 0), |(done, all), is_done| (done + u32::from(is_done), all + 1));
+        format!("{:?}, {done} of {all} snapshots", self.world.now())
+    }
+
+    /// Starts all nodes at once, and lets time pass until everybody knows everything. `told` hears how it gets on.
+    pub fn sync_all(&mut self, told: impl Fn(&Scale)) -> Result<Sync, ScaleError> {
         let before = self.counts();
         for n in 0..self.world.hosts().len() {
             let (site, rows) = (self.world.hosts()[n].site(), self.rows);
             self.world.start_with(n, |shared| fill(shared, site, rows));
         }
-        self.until_synced(before)
+        self.until_synced(before, told)
     }
 
     /// Lets one node start anew with nothing, and time pass until it knows everything (bar R9).
-    pub fn sync_one(&mut self, n: HostIndex) -> Result<Sync, ScaleError> {
+    pub fn sync_one(&mut self, n: HostIndex, told: impl Fn(&Scale)) -> Result<Sync, ScaleError> {
         self.world.kill(n);
         self.world.drive(Duration::from_secs(12));
         let before = self.counts();
         self.world.start(n);
-        self.until_synced(before)
+        self.until_synced(before, told)
     }
 
-    fn until_synced(&mut self, before: (u64, u64, u64, u64)) -> Result<Sync, ScaleError> {
+    fn until_synced(
+        &mut self,
+        before: (u64, u64, u64, u64),
+        told: impl Fn(&Scale),
+    ) -> Result<Sync, ScaleError> {
         let began = self.world.now();
         while let Some(what) = self.unknown() {
             if self.world.now().since(began) > LONGEST {
                 return Err(ScaleError::Incomplete(what));
             }
             self.world.drive(LOOK);
+            told(self);
             if let Some(violation) = self.world.violation() {
                 return Err(ScaleError::Broken(violation.clone()));
             }

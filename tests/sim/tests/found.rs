@@ -83,6 +83,26 @@ fn the_hello_of_a_new_process_confirms_nothing_of_the_one_before() {
     unbroken(&world);
 }
 
+/// Storm 20181: what the process before had said a moment ago was as young as the first words of the new one, and the relay's words
+/// confirmed it from then on.
+#[test]
+fn the_words_of_a_relay_confirm_nothing_that_a_process_said_just_before_its_end() {
+    let mut world = world(Group::new(&["fra", "iad", "sin"]).with("mep.rtt_interval", "\"1s\""));
+    let ldns = [192, 0, 2, 1].into();
+    world.put_resolver(ldns, &[ms(60), ms(20), ms(90)]);
+    world.ask(0, ldns);
+    // fra gets it from sin only.
+    world.cut(0, 1);
+    world.drive(secs(30));
+    world.internet().resolvers.values_mut().for_each(|r| r.manners = [sim::Manner::Silent; 3]);
+    world.restart(1);
+    for _ in 0..20 {
+        world.drive(ms(500));
+        world.ask(0, ldns);
+    }
+    unbroken(&world);
+}
+
 /// Storm 97: a relay had of the site only what an earlier process of it had said, and its own words confirmed that.
 #[test]
 fn the_words_of_a_relay_confirm_nothing_from_before_the_site_was_restarted() {

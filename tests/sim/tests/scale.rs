@@ -10,12 +10,12 @@ use std::time::Duration;
 fn everybody_learns_a_large_table_within_seconds() {
     const ROWS: u32 = 20_000;
     let mut group = Scale::new(4, ROWS).unwrap();
-    let all = group.sync_all().unwrap();
+    let all = group.sync_all(|_| {}).unwrap();
     println!("all: {all}");
     assert!(all.lasted <= Duration::from_secs(5), "{all}");
     // Each of the 4 tells the 3 others its column, once.
     assert_eq!((all.rows, all.resyncs), (u64::from(ROWS) * 12, 0), "{all}");
-    let one = group.sync_one(2).unwrap();
+    let one = group.sync_one(2, |_| {}).unwrap();
     println!("one: {one}");
     assert!(one.lasted <= Duration::from_secs(3), "{one}");
 }

@@ -25,10 +25,6 @@ use mep_core::PeerStatus;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How much older a value may be than the relay's last word of its site, and still be one that word confirms: the relay notes
-/// words once a second, and ages travel in whole seconds.
-pub(super) const RELAY_SLACK: Duration = Duration::from_millis(2500);
-
 /// Sessions with the nodes of other sites, and who tells their columns.
 pub(crate) struct Sites {
     sessions: BTreeMap<NodeId, Session>,
@@ -153,7 +149,7 @@ impl Sites {
         }
         if let Some(column) = self.columns.get_mut(site.get()).filter(|column| column.relay_begins) {
             column.relay_begins = false;
-            column.begin(now.before(word_age + RELAY_SLACK));
+            column.begin(now.before(word_age));
         }
         self.heard_at(site, now.before(word_age));
     }

@@ -12,7 +12,7 @@ const KINDS: [ProbeKind; 3] = ProbeKind::DEFAULT_ORDER;
 impl Storm {
     /// Does one thing.
     pub(super) fn act(&mut self) {
-        match self.chance.below(110) {
+        match self.chance.below(114) {
             0..28 => self.queries(),
             28..34 => self.forged(),
             34..36 => self.flood(),
@@ -22,11 +22,12 @@ impl Storm {
             72..76 => self.transports(),
             76..90 => self.processes(),
             90..100 => self.services(),
+            100..104 => self.session(),
             _ => self.quality(),
         }
     }
 
-    fn host(&mut self) -> HostIndex {
+    pub(super) fn host(&mut self) -> HostIndex {
         self.chance.place(self.world.hosts().len())
     }
 
@@ -157,6 +158,9 @@ impl Storm {
         let what = self.chance.below(12);
         self.world.remark(format!("process {what} {n}"));
         let span = self.chance.within(Duration::from_secs(40));
+        if what < 3 {
+            self.process_ends(n);
+        }
         match what {
             0 => self.world.kill(n),
             1 => self.world.restart(n),
@@ -165,6 +169,7 @@ impl Storm {
             5 => {
                 let by = self.chance.pick([1, 10, 100, 3_600, 86_400]);
                 self.world.jump(n, Duration::from_secs(by));
+                self.clock_jumped();
             }
             6 => self.world.mute(n, true),
             7 => self.world.mute(n, false),

@@ -2,11 +2,13 @@
 
 mod acts;
 mod any;
+mod sessions;
 
 pub use crate::agreement::SOON;
 use crate::chance::Chance;
 use crate::witness::Violation;
 use crate::world::World;
+use sessions::Sessions;
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -111,6 +113,7 @@ struct Storm {
     world: World,
     chance: Chance,
     resolvers: Vec<IpAddr>,
+    sessions: Sessions,
     reunion: Duration,
     compared: usize,
 }
@@ -129,7 +132,8 @@ impl Storm {
             world.drift(n, drift);
             world.drive(pause);
         }
-        Storm { world, chance, resolvers, reunion: Duration::ZERO, compared: 0 }
+        let sessions = Sessions::default();
+        Storm { world, chance, resolvers, sessions, reunion: Duration::ZERO, compared: 0 }
     }
 
     fn rage(&mut self) {
@@ -174,6 +178,7 @@ impl Storm {
         self.world.drive_with_queries(SOON, &active);
         if self.world.violation().is_none() {
             self.compared = self.world.check_alike(&active);
+            self.sessions_agree();
         }
     }
 
@@ -184,8 +189,10 @@ impl Storm {
         let span = (idle + Duration::from_secs(30)).max(Duration::from_secs(150));
         let active = self.resolvers.clone();
         self.world.drive_with_queries(span, &active);
+        self.last_sessions();
         self.world.drive(Duration::from_secs(6));
         self.world.look_at_all();
+        self.sessions_agree();
         if self.world.violation().is_none() {
             self.world.check_agreement(&active);
         }

@@ -37,8 +37,13 @@ pub enum Invariant {
     Interval,
     /// Of the nodes of a site that see one another, one probes an LDNS (behaviour 3: RTTs are the site's).
     Share,
-    /// A value is not taken for younger than it is, whoever has told it (faults I-46).
+    /// A value is not taken for younger than it is, whoever has told it (faults I-46): what a site has withdrawn, or pushed out, is
+    /// not gone by for longer than it takes to say so.
     Age,
+    /// A site's word is not undone by an earlier one, whatever carries it (behaviour 4: order is by boot and sequence).
+    Order,
+    /// Persistence sessions stay within their cap, and are the same everywhere within two exchange intervals (behaviour 6).
+    Sessions,
     /// A site that anybody hears is not taken down by silence where that one is heard (behaviour 4).
     Relay,
     /// By silence the state of a site changes once in a hold time at most (faults I-43).
@@ -190,6 +195,7 @@ impl Witness {
         self.mirrors[n] = Mirror::default();
         self.paces[n].reborn();
         self.silences[n] = Silence::default();
+        self.told.born(now, n);
         self.links.alone(now, n);
         self.links.disturbed(now, n, false);
     }
@@ -253,6 +259,9 @@ impl Witness {
             let look = Look { now: at, local, n, host, shared, cause };
             let result = self.mirrors[n].compare(look, &mut self.told, &mut self.paces[n]);
             self.check(at, result);
+            if self.mirrors[n].is_due() {
+                self.look_at_all(at, n, host);
+            }
         }
         let published = shared.published.load();
         let is_new = self.links.published(at, n, &published);
@@ -274,13 +283,13 @@ impl Witness {
     }
 
     /// Looks whether what a host takes for true of an LDNS was true then.
-    pub(crate) fn check_ages(&mut self, now: Timestamp, host: &Host, ldns: Ldns) {
+    pub(crate) fn check_ages(&mut self, now: Timestamp, n: HostIndex, host: &Host, ldns: Ldns) {
         let (Some(shared), Some(local)) = (host.shared(), host.local(now)) else { return };
         let Some(row) = shared.rtts.row(ldns).filter(|_| !self.looks_away) else { return };
         let published = shared.published.load();
-        // A change waits for company; a relay may have heard the site long ago when it begins.
-        let mep = &host.config().mep;
-        let slack = mep.rtt_interval + mep.keepalive + self.flight.0 * 2 + AGE_GRAIN;
+        // A change waits for company, at the site and at a relay.
+        let batches = host.config().mep.rtt_interval;
+        let slack = batches + self.flight.0 * 2 + AGE_GRAIN;
         for (site, view) in
             published.sites.iter().enumerate().filter_map(|(n, v)| Some((SiteIndex::new(n)?, v)))
         {
@@ -288,16 +297,19 @@ impl Witness {
             let counts = cell.current(local, host.config().mep.max_age, view.confirmed);
             // What is older than the process can't be told from what is as old as it.
             let is_ageless = cell.confirmed() == Timestamp::ZERO;
-            if site == host.site() || counts == Reach::Pending || is_ageless {
+            let is_own = site == host.site() && cell.is_measured();
+            if is_own || counts == Reach::Pending || is_ageless {
                 continue;
             }
             let taken = links::in_world(now, host, cell.last_true(view.confirmed));
-            let truth = self.told.last_true(now, site, ldns, counts);
+            let truth = self.told.last_true(now, site, ldns, counts, n);
             if truth.is_none_or(|truth| taken > truth + slack) {
                 let what = format!(
-                    "{} takes {counts:?} of {ldns} at site {} for true at {taken:?}, and it was last at {truth:?}",
+                    "{} takes {counts:?} of {ldns} at site {} for true at {taken:?}, and it was last at {truth:?} (speaker {:?}, relay {:?}, {slack:?} are excused)",
                     host.id(),
-                    site.get()
+                    site.get(),
+                    view.speaker,
+                    view.relayed_via,
                 );
                 self.violated(now, Invariant::Age, what);
             }
@@ -333,6 +345,9 @@ impl Witness {
         if let Some(shared) = host.shared().filter(|_| !self.looks_away) {
             let result = self.mirrors[n].compare_all(host, shared);
             self.check(now, result);
+            for ldns in self.mirrors[n].keys().collect::<Vec<_>>() {
+                self.check_ages(now, n, host, ldns);
+            }
         }
     }
 

@@ -4,14 +4,11 @@ use super::pace::Pace;
 use super::told::{self, Told};
 use super::{Cause, Invariant};
 use crate::world::{Host, HostIndex};
-use gslb_core::{Cell, Row, Shared};
+use gslb_core::{Cell, Row, Shared, Written};
 use gslb_types::{Ldns, Reach, Rtt, SiteIndex, Timestamp};
 use probes_core::wire::ProbeOutcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// The grain of the table's stamps.
-const SECOND: Duration = Duration::from_secs(1);
 
 /// A node's table as it was after its last turn.
 #[derive(Default)]
@@ -51,7 +48,12 @@ impl Mirror {
         shown == reach || self.before.get(&(ldns, site)) == Some(&reach)
     }
 
-    /// How many LDNS have a row.
+    /// The LDNS that have a row.
+    pub(super) fn keys(&self) -> impl Iterator<Item = Ldns> + '_ {
+        self.rows.keys().copied()
+    }
+
+    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
@@ -64,20 +66,32 @@ impl Mirror {
         pace: &mut Pace,
     ) -> Result<(), (Invariant, String)> {
         self.before.clear();
-        let mut written = look.shared.rtts.take_written();
-        written.sort_unstable();
-        written.dedup();
-        let (known, new): (Vec<_>, Vec<_>) = written.into_iter().partition(|ldns| self.has(*ldns));
-        known.into_iter().try_for_each(|ldns| self.look_again(look, ldns, told, pace))?;
+        let mut written: BTreeMap<Ldns, bool> = BTreeMap::new();
+        for what in look.shared.rtts.take_written() {
+            match what {
+                Written::Row(ldns) => {
+                    written.entry(ldns).or_insert(false);
+                }
+                Written::Gone(ldns) => {
+                    written.insert(ldns, true);
+                }
+            }
+        }
+        let (known, new): (Vec<_>, Vec<_>) = written.into_iter().partition(|(ldns, _)| self.has(*ldns));
+        known
+            .into_iter()
+            .try_for_each(|(ldns, was_gone)| self.look_again(look, ldns, was_gone, told, pace))?;
+        let new: Vec<Ldns> = new.into_iter().map(|(ldns, _)| ldns).collect();
         if !new.is_empty() {
             self.newcomers(look, new, told, pace)?;
         }
-        self.turns += 1;
-        if self.turns < TURNS {
-            return Ok(());
-        }
-        self.turns = 0;
-        self.compare_all(look.host, look.shared)
+        Ok(())
+    }
+
+    /// Whether it is time for a look at the whole table.
+    pub(super) fn is_due(&mut self) -> bool {
+        self.turns = (self.turns + 1) % TURNS;
+        self.turns == 0
     }
 
     /// Looks whether the table is what its list of written rows has made of it.
@@ -105,6 +119,7 @@ impl Mirror {
         &mut self,
         look: Look<'_>,
         ldns: Ldns,
+        was_gone: bool,
         told: &mut Told,
         pace: &mut Pace,
     ) -> Result<(), (Invariant, String)> {
@@ -115,7 +130,7 @@ impl Mirror {
             return Ok(());
         };
         // An entry may go and come back within one turn.
-        if look.is_new(&row) && !look.is_empty(before) {
+        if was_gone {
             pace.admitted(ldns);
             told.forgot(look.now, look.n, ldns);
             *before = Row::default();
@@ -159,16 +174,6 @@ impl Mirror {
 
 fn sites(host: &Host) -> impl Iterator<Item = SiteIndex> + use<> {
     (0..host.config().sites.len()).filter_map(SiteIndex::new)
-}
-
-impl Look<'_> {
-    fn is_empty(&self, row: &Row) -> bool {
-        sites(self.host).all(|site| row.cell(site) == Cell::default())
-    }
-
-    fn is_new(&self, row: &Row) -> bool {
-        row.first_seen() + SECOND > self.local && self.is_empty(row)
-    }
 }
 
 struct Turn<'a> {
@@ -266,7 +271,19 @@ impl Turn<'_> {
             return Ok(());
         }
         self.is_told_by(site, new.reach(), told)
-            .map_err(|why| self.wrong(Invariant::OneWriter, site, old, new, why))
+            .map_err(|why| self.wrong(Invariant::OneWriter, site, old, new, why))?;
+        match self.look.cause {
+            // What was never told is no withdrawal; a relay may have heard the site later than this node did.
+            Cause::Frame { from, body } if old != Cell::default() && told.site(*from) == site => {
+                let is_relayed = told::rows(body.as_deref()).relayed.is_some();
+                if !is_relayed && told.goes_back(*from, self.ldns, old.reach(), new.reach()) {
+                    let why = "its site had taken that back before";
+                    return Err(self.wrong(Invariant::Order, site, old, new, why));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether the frame of this turn says so, and may: it comes from a node of the site, or relays what that site said.

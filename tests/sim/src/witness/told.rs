@@ -30,8 +30,10 @@ struct Teller {
     rows: u64,
     changes: u64,
     changed_at: BTreeMap<Ldns, Timestamp>,
-    /// Everything it ever advertised for its site, and until when; nothing if it still does.
-    advertised: BTreeMap<Ldns, BTreeMap<Mark, Option<Timestamp>>>,
+    /// Everything it ever advertised for its site.
+    advertised: BTreeMap<Ldns, BTreeMap<Mark, Span>>,
+    /// When its process started.
+    born: Timestamp,
     /// How often what it advertises changed, and how often somebody asked for it.
     occasions: BTreeMap<Ldns, u64>,
 }
@@ -42,6 +44,14 @@ struct Session {
     before: BTreeMap<Ldns, u64>,
     told: BTreeMap<Ldns, u64>,
     snapshots: u64,
+}
+
+/// When something was advertised last.
+#[derive(Clone, Copy)]
+struct Span {
+    from: Timestamp,
+    /// Nothing if it still is.
+    until: Option<Timestamp>,
 }
 
 /// A value as it is kept here: in microseconds, or one of the two marks below.
@@ -71,6 +81,7 @@ impl Told {
             changes: 0,
             changed_at: BTreeMap::new(),
             advertised: BTreeMap::new(),
+            born: Timestamp::ZERO,
             occasions: BTreeMap::new(),
         };
         Told { hosts: sites.iter().map(teller).collect(), sessions: BTreeMap::new() }
@@ -102,7 +113,7 @@ impl Told {
         teller.changes += 1;
         teller.changed_at.insert(ldns, now);
         teller.forgot(now, ldns);
-        teller.advertised.entry(ldns).or_default().insert(mark(reach), None);
+        teller.advertised.entry(ldns).or_default().insert(mark(reach), Span { from: now, until: None });
         *teller.occasions.entry(ldns).or_default() += 1;
     }
 
@@ -115,40 +126,63 @@ impl Told {
     pub(super) fn forgot(&mut self, now: Timestamp, n: HostIndex, ldns: Ldns) {
         *self.hosts[n].occasions.entry(ldns).or_default() += 1;
         if let Some(marks) = self.hosts[n].advertised.get_mut(&ldns) {
-            marks.insert(PENDING, Some(now));
+            marks.insert(PENDING, Span { from: now, until: Some(now) });
             *self.hosts[n].occasions.entry(ldns).or_default() += 1;
         }
     }
 
     /// A node's process is gone, and with it all that it advertised.
     pub(super) fn died(&mut self, now: Timestamp, n: HostIndex) {
-        let marks = self.hosts[n].advertised.values_mut().flat_map(|marks| marks.values_mut());
-        marks.for_each(|until| *until = until.or(Some(now)));
+        let spans = self.hosts[n].advertised.values_mut().flat_map(|marks| marks.values_mut());
+        spans.for_each(|span| span.until = span.until.or(Some(now)));
+    }
+
+    /// Another process starts.
+    pub(super) fn born(&mut self, now: Timestamp, n: HostIndex) {
+        self.hosts[n].born = now;
+    }
+
+    /// Whether a node, itself and alone in its site, says what it had left behind before it began to say what its reader has.
+    pub(super) fn goes_back(&self, n: HostIndex, ldns: Ldns, had: Reach, said: Reach) -> bool {
+        let (site, teller) = (self.site(n), &self.hosts[n]);
+        let span = |reach| teller.advertised.get(&ldns).and_then(|marks| marks.get(&mark(reach)));
+        let (Some(had), Some(said)) = (span(had), span(said)) else { return false };
+        let is_alone = self.hosts.iter().filter(|teller| teller.site == site).count() == 1;
+        is_alone && had.from >= teller.born && said.until.is_some_and(|until| until < had.from)
     }
 
     /// Whether a node of the site advertised that. Nothing was, unless it was withdrawn just now: a process that knows nothing
     /// must not take back what an earlier one said (behaviour 4).
     pub(super) fn was_advertised(&self, now: Timestamp, site: SiteIndex, ldns: Ldns, reach: Reach) -> bool {
-        self.untils(site, ldns, reach).any(|until| match (reach, until) {
+        self.untils(site, ldns, reach, None).any(|until| match (reach, until) {
             (Reach::Pending, Some(until)) => now.since(until) < UNDER_WAY,
             (Reach::Pending | Reach::Known(_) | Reach::Unreachable, _) => true,
         })
     }
 
-    /// When a node of the site advertised that last; nothing if none ever did.
+    /// When a node of the site, other than one, advertised that last; nothing if none ever did.
     pub(super) fn last_true(
         &self,
         now: Timestamp,
         site: SiteIndex,
         ldns: Ldns,
         reach: Reach,
+        without: HostIndex,
     ) -> Option<Timestamp> {
-        self.untils(site, ldns, reach).map(|until| until.unwrap_or(now)).max()
+        self.untils(site, ldns, reach, Some(without)).map(|until| until.unwrap_or(now)).max()
     }
 
-    fn untils(&self, site: SiteIndex, ldns: Ldns, reach: Reach) -> impl Iterator<Item = Option<Timestamp>> {
-        let tellers = self.hosts.iter().filter(move |teller| teller.site == site);
-        tellers.filter_map(move |teller| teller.advertised.get(&ldns)?.get(&mark(reach)).copied())
+    fn untils(
+        &self,
+        site: SiteIndex,
+        ldns: Ldns,
+        reach: Reach,
+        without: Option<HostIndex>,
+    ) -> impl Iterator<Item = Option<Timestamp>> {
+        let is_one = move |(n, teller): &(usize, &Teller)| teller.site == site && Some(*n) != without;
+        let tellers = self.hosts.iter().enumerate().filter(is_one);
+        let span = move |teller: &Teller| teller.advertised.get(&ldns)?.get(&mark(reach)).copied();
+        tellers.filter_map(move |(_, teller)| span(teller)).map(|span| span.until)
     }
 
     /// A node heard a frame: whoever it asks for may be told again.
@@ -219,8 +253,8 @@ impl Told {
 
 impl Teller {
     fn forgot(&mut self, now: Timestamp, ldns: Ldns) {
-        for until in self.advertised.get_mut(&ldns).into_iter().flat_map(|marks| marks.values_mut()) {
-            *until = until.or(Some(now));
+        for span in self.advertised.get_mut(&ldns).into_iter().flat_map(|marks| marks.values_mut()) {
+            span.until = span.until.or(Some(now));
         }
     }
 }

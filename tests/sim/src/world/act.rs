@@ -5,7 +5,7 @@ use super::host::Pace;
 use super::net::Wave;
 use super::{HostIndex, Manner, Resolver, Way, World};
 use crate::log::What;
-use gslb_core::{Input, Shared};
+use gslb_core::{Input, SessionKey, Shared};
 use gslb_types::{ProbeKind, Timestamp};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -29,6 +29,15 @@ impl World {
         let (seed, boot) = (self.chance.number(), self.chance.number());
         self.hosts[n].start(self.now, seed, boot, self.coalesce, self.witness.looks(), left);
         self.witness.born(self.now, n);
+    }
+
+    /// A client of a network is sent to a service, by a node whose task runs. Returns whether it was.
+    pub fn use_session(&mut self, n: HostIndex, key: SessionKey, service: usize) -> bool {
+        let config = self.hosts[n].config();
+        let name = config.services.get(service).map(|service| service.name.clone());
+        let Some(service) = name.filter(|_| self.hosts[n].wake().is_some()) else { return false };
+        self.turn(n, Some(Input::Session { key, service }));
+        true
     }
 
     /// Ends a node as `kill -9` does.

@@ -2,7 +2,7 @@
 
 use super::agenda::Event;
 use config::Config;
-use gslb_core::{Birth, Node, Published, Shared};
+use gslb_core::{Birth, KnownSession, Node, Published, SessionKey, Shared};
 use gslb_types::{NodeId, SiteIndex, Timestamp};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -101,6 +101,11 @@ impl Host {
     /// What its node has published; nothing if it does not run.
     pub fn published(&self) -> Option<Arc<Published>> {
         self.shared().map(|shared| shared.published.load_full())
+    }
+
+    /// Where a persistence session leads, as its node has it.
+    pub fn session(&self, now: Timestamp, key: &SessionKey) -> Option<KnownSession> {
+        self.process.as_ref().and_then(|p| p.node.session(p.local(now), key))
     }
 
     /// Whether it answers queries.
