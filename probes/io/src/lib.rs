@@ -15,7 +15,7 @@
 //! | tcp-ecv | one connection per check | before the text is written | kernel stamp of what makes the answer match |
 //! | udp-ecv, dns | one connected socket per check | before `send` | kernel stamp of the datagram, or of the answer over TCP |
 //! | ftp | one connection per check | before USER is written | kernel stamp of the reply that ends the login |
-//! | user | one process group per check | its program has taken over | wake-up at its end |
+//! | user | one process group per check | before it is started | wake-up at its end |
 //!
 //! Linux only: ICMP errors are told from each other by `IP_RECVERR`.
 

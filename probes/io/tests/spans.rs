@@ -22,7 +22,8 @@ const END: &str = "\r\n\r\n";
 
 async fn measures(what: &str, server: (SocketAddr, Late), check: Check, injected: u64) {
     let mut running = Running::on_port(53);
-    let measured = Measured { target: server.0, late: server.1, check }.median(&mut running).await;
+    let measured =
+        Measured { target: server.0, late: server.1, check }.median(&mut running, ms(injected)).await;
     running.stop().await;
     assert!(is_near(what, measured, ms(injected)), "{what}");
 }
@@ -74,7 +75,7 @@ async fn https_is_measured_from_the_request_on_and_not_from_the_handshake() {
 /// The same for what takes time by itself, here: the delay is what it takes longer than with none.
 async fn adds(what: &str, without: Measured, with: Measured, injected: u64) {
     let mut running = Running::on_port(53);
-    let measured = with.median_beyond(&without, &mut running).await;
+    let measured = with.beyond(&without, &mut running, ms(injected)).await;
     running.stop().await;
     assert!(is_near(what, measured, ms(injected)), "{what}");
 }
@@ -230,13 +231,15 @@ async fn a_busy_node_does_not_make_a_service_look_slow() {
     let (target, late) = Server::with(v4(50, 1, 6), Some(tls), vec![Hold]).at();
     let check = Check::Ssl(unverified());
     let mut running = Running::on_port(53);
-    let took = Measured { target, check, late }.median(&mut running).await;
+    let took = Measured { target, check, late }.median(&mut running, ms(DELAY)).await;
     println!("ssl, busy: {took:?}, of which the server waits {DELAY} ms");
     // The rest is its own work; a runtime that is late twice would show in 15 ms and more.
     assert!((ms(DELAY)..ms(DELAY) + HELD / 2).contains(&took), "{took:?}");
     let listener = TcpListener::bind((v4(50, 1, 7), 0)).unwrap();
     let target = listener.local_addr().unwrap();
-    let took = Measured { target, check: Check::Tcp, late: Late::default() }.median(&mut running).await;
+    let took = Measured { target, check: Check::Tcp, late: Late::default() }
+        .median(&mut running, Duration::ZERO)
+        .await;
     running.stop().await;
     assert!(is_near("tcp, busy", took, Duration::ZERO), "{took:?}");
     let login = steps(&[

@@ -92,6 +92,8 @@ fn serve(stream: TcpStream, tls: Option<Tls>, scene: &Scene) {
     let _ = stream.set_nodelay(true);
     let plain = stream.try_clone().unwrap();
     let Some(tls) = tls else { return play(stream, &plain, scene) };
+    // The delay is that of an answer to something.
+    let _ = stream.peek(&mut [0]);
     match tls.counts {
         true => scene.late.sleep(ms(tls.wait)),
         false => std::thread::sleep(ms(tls.wait)),

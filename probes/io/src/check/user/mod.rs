@@ -34,7 +34,7 @@ impl Commands {
 }
 
 impl Run<'_> {
-    /// From the start of the command, which is when its program has taken over, to its end.
+    /// From the start of the command to its end.
     pub(super) async fn user(self, check: &UserCheck, source: Option<IpAddr>) -> Result<CheckOutcome, Fault> {
         let commands = &self.tools.commands;
         let Ok(slot) = self.limit.wait(commands.slots.acquire()).await else {

@@ -115,7 +115,7 @@ fn restrict(pid: Pid, limit: Duration) {
 /// A command that runs, as the leader of a process group of its own. Dropped, it is killed with all its group.
 pub(super) struct Started {
     child: Option<Child>,
-    /// When its program took over.
+    /// When it was started.
     pub(super) at: Instant,
     /// Where it is buried if it does not die at once.
     grave: mpsc::Sender<Job>,
@@ -211,8 +211,8 @@ fn work(jobs: &mpsc::Receiver<Job>) {
         match job {
             Ok(Job::Bury(child)) => dying.push(child),
             Ok(Job::Start(order, grave, tell)) => {
-                let started = humble.clone().and_then(|()| order.start());
                 let at = Instant::now();
+                let started = humble.clone().and_then(|()| order.start());
                 // A check that is gone has nobody to watch its command: what is not taken is killed.
                 let _ = tell.send(started.map(|child| Started { child: Some(child), at, grave }));
             }
