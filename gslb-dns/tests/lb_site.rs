@@ -317,6 +317,7 @@ fn a_service_is_drained_and_taken_away_under_load_without_a_failed_request_and_a
     change(&group, 0, "a2", "enable");
     until("the peer knows", Duration::from_secs(3), || group.seen(1, "vip-a")["state"] == "up");
     assert_eq!(http(vip, "GET /"), (200, "a2".to_owned()));
-    let (_, metrics) = http(group.admin(0), "GET /metrics");
-    assert!(metrics.contains("gslb_lb_up{lb_vserver=\"front-a\"} 1.0"), "{metrics}");
+    // What is published waits for company; peers are told at once.
+    let is_up = "gslb_lb_up{lb_vserver=\"front-a\"} 1.0";
+    until("metrics", SOON, || http(group.admin(0), "GET /metrics").1.contains(is_up));
 }
