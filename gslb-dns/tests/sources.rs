@@ -202,7 +202,7 @@ fn what_haproxy_finds_down_is_answered_no_longer() {
     assert!(took < Duration::from_secs(10), "{took:?}");
     let web_1 = scene.until_shown(0, |service| service["state"] == "down");
     let reason = web_1["reason"].as_str().unwrap();
-    assert!(reason.starts_with("source lb says DOWN, L4CON"), "{reason}");
+    assert!(reason.starts_with("source lb says DOWN, L4CON: "), "{reason}");
     assert!(web_1["source"]["age_ms"].as_u64().unwrap() < 10_000, "{web_1}");
     assert_eq!(scene.service(1)["state"], "up");
 

@@ -101,6 +101,8 @@ impl Row<'_> {
     /// `DOWN, L4CON: Connection refused`.
     fn words(&self, server: &str, status: &str) -> String {
         let (check, detail) = (self.text("check_status"), self.text("last_chk"));
+        // The mark of a check that is under way: what stands there is what the one before it saw.
+        let check = check.trim_start_matches("* ");
         let is_checked = !matches!(server, "BACKEND" | "FRONTEND") && !check.is_empty();
         match is_checked && health(status) == Health::Down && !status.starts_with("MAINT") {
             true if detail.is_empty() => printable(&format!("{status}, {check}")),

@@ -28,7 +28,7 @@ const CSV: &str = "\
 web,FRONTEND,7,40,100,2000,OPEN,,,http,,,,45,,,
 web,s1,2,30,80,1500,UP,L7OK,30,http,12,1,60,,\"HTTP status, \"\"200\"\"\",,
 web,s2,0,0,0,0,no check,,0,http,0,0,0,,,,
-web,s3,0,5,8,8,DOWN,L4CON,5,http,0,0,1,,Connection refused,,
+web,s3,0,5,8,8,DOWN,* L4CON,5,http,0,0,1,,Connection refused,,
 web,s4,1,9,8,8,DRAIN,L7OK,9,http,0,1,1,,,x,
 web,BACKEND,3,44,96,1516,UP,,44,http,11,1,60,45,,,
 db,s1,4,6,1,2,UP 1/3,L4OK,6,tcp,0,3,900,,,,
