@@ -8,7 +8,7 @@ use dashmap::DashMap;
 use foldhash::fast::FixedState;
 use gslb_types::{Ldns, SiteIndex, Timestamp};
 use smallvec::SmallVec;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 /// All that is known of one LDNS.
 #[derive(Clone, Default)]
@@ -57,12 +57,14 @@ pub enum Written {
     Gone(Ldns),
 }
 
+type Watcher = Box<dyn Fn(Written) + Send + Sync>;
+
 /// The table itself.
 pub struct RttTable {
     rows: DashMap<Ldns, Row, FixedState>,
     sites: usize,
-    /// What was written since somebody looked, if anybody watches.
-    written: OnceLock<Mutex<Vec<Written>>>,
+    /// Who is told of every write.
+    watcher: OnceLock<Watcher>,
 }
 
 impl RttTable {
@@ -70,25 +72,18 @@ impl RttTable {
     pub fn new(sites: usize, seed: u64) -> Self {
         let hasher = FixedState::with_seed(seed);
         let rows = DashMap::with_hasher_and_shard_amount(hasher, SHARDS);
-        RttTable { rows, sites, written: OnceLock::new() }
+        RttTable { rows, sites, watcher: OnceLock::new() }
     }
 
-    /// Notes which rows are written from here on, for [`RttTable::take_written`]: for a simulator that looks at every change. Whoever
-    /// watches must take, as what was noted is kept until then.
-    pub fn watch(&self) {
-        self.written.get_or_init(Mutex::default);
-    }
-
-    /// What happened to rows since the last call, in order; nothing if nobody watches.
-    pub fn take_written(&self) -> Vec<Written> {
-        let written =
-            self.written.get().map(|written| written.lock().unwrap_or_else(PoisonError::into_inner));
-        written.map(|mut written| std::mem::take(&mut *written)).unwrap_or_default()
+    /// Tells `watcher` of every write from here on, in order and before the writer goes on: for a simulator that looks at every
+    /// change. The first one stays.
+    pub fn watch(&self, watcher: impl Fn(Written) + Send + Sync + 'static) {
+        let _ = self.watcher.set(Box::new(watcher));
     }
 
     fn note(&self, what: Written) {
-        if let Some(written) = self.written.get() {
-            written.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        if let Some(watcher) = self.watcher.get() {
+            watcher(what);
         }
     }
 
@@ -224,16 +219,15 @@ mod tests {
     fn whoever_watches_is_told_of_every_write_once() {
         let t = RttTable::new(2, 1);
         t.sighted(ldns(1), at(1));
-        assert_eq!(t.take_written(), [], "nobody watched");
-        t.watch();
+        let (tell, told) = std::sync::mpsc::channel();
+        t.watch(move |what| tell.send(what).unwrap());
         t.admitted(ldns(2), at(2), at(1));
         t.write(ldns(1), SiteIndex::new(0).unwrap(), Cell::new(known(9), None, at(2)));
         t.sighted(ldns(2), at(3));
         t.remove(ldns(1));
         let [one, two] = [1, 2].map(ldns);
         let written = [Written::Row(two), Written::Row(one), Written::Row(two), Written::Gone(one)];
-        assert_eq!(t.take_written(), written);
-        assert_eq!(t.take_written(), []);
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), written);
     }
 
     #[test]

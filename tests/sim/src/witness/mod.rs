@@ -10,9 +10,9 @@ mod silence;
 mod table;
 mod told;
 
-use crate::world::{Host, HostIndex};
+use crate::world::{Host, HostIndex, Process};
 use bytes::Bytes;
-use gslb_core::{Published, Shared};
+use gslb_core::Published;
 use gslb_types::{Ldns, Reach, SiteIndex, Timestamp};
 use links::Links;
 use mep_core::proto::frame::Body;
@@ -245,18 +245,19 @@ impl Witness {
         local: Timestamp,
         n: HostIndex,
         host: &Host,
-        shared: &Shared,
+        process: &Process,
         cause: &Cause,
     ) {
+        let (shared, written) = (&process.shared, &process.written);
         match cause {
             Cause::Reply { reply, .. } => self.paces[n].replied(local, *reply),
             Cause::Frame { body, .. } => self.told.heard(n, body.as_deref()),
             Cause::Time | Cause::Sighting(_) | Cause::Other => {}
         }
         if self.looks_away {
-            shared.rtts.take_written();
+            written.try_iter().for_each(drop);
         } else {
-            let look = Look { now: at, local, n, host, shared, cause };
+            let look = Look { now: at, local, n, host, shared, written, cause };
             let result = self.mirrors[n].compare(look, &mut self.told, &mut self.paces[n]);
             self.check(at, result);
             if self.mirrors[n].is_due() {

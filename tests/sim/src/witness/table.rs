@@ -8,6 +8,7 @@ use gslb_core::{Cell, Row, Shared, Written};
 use gslb_types::{Ldns, Reach, Rtt, SiteIndex, Timestamp};
 use probes_core::wire::ProbeOutcome;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// A node's table as it was after its last turn.
@@ -31,6 +32,7 @@ pub(super) struct Look<'a> {
     pub(super) n: HostIndex,
     pub(super) host: &'a Host,
     pub(super) shared: &'a Shared,
+    pub(super) written: &'a Receiver<Written>,
     pub(super) cause: &'a Cause,
 }
 
@@ -67,7 +69,7 @@ impl Mirror {
     ) -> Result<(), (Invariant, String)> {
         self.before.clear();
         let mut written: BTreeMap<Ldns, bool> = BTreeMap::new();
-        for what in look.shared.rtts.take_written() {
+        for what in look.written.try_iter() {
             match what {
                 Written::Row(ldns) => {
                     written.entry(ldns).or_insert(false);

@@ -2,10 +2,10 @@
 
 use super::agenda::Event;
 use config::Config;
-use gslb_core::{Birth, KnownSession, Node, Published, SessionKey, Shared};
+use gslb_core::{Birth, KnownSession, Node, Published, SessionKey, Shared, Written};
 use gslb_types::{NodeId, SiteIndex, Timestamp};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// A machine.
@@ -20,6 +20,8 @@ pub struct Host {
 pub(crate) struct Process {
     pub(crate) node: Node,
     pub(crate) shared: Arc<Shared>,
+    /// What was written into the table since the witness looked, in order; nothing unless the process is watched.
+    pub(crate) written: mpsc::Receiver<Written>,
     pub(crate) pace: Pace,
     /// Whether whoever sends probes and checks for it has died (faults I-57).
     pub(crate) is_mute: bool,
@@ -56,8 +58,11 @@ impl Host {
     ) {
         self.life += 1;
         let shared = Arc::new(Shared::new(&self.config, seed, Timestamp::ZERO));
+        let (tell, written) = mpsc::channel();
         if is_watched {
-            shared.rtts.watch();
+            shared.rtts.watch(move |what| {
+                let _ = tell.send(what); // nobody looks: the process is gone
+            });
         }
         left(&shared);
         let birth = Birth { seed, boot, local: Vec::new(), coalesce };
@@ -65,6 +70,7 @@ impl Host {
         self.process = Some(Process {
             node,
             shared,
+            written,
             pace: Pace::Running,
             is_mute: false,
             clock: Clock { world: now, local: Timestamp::ZERO, drift: 0 },

@@ -17,6 +17,7 @@ use gslb_core::{Input, Output};
 use gslb_types::Timestamp;
 pub use host::Host;
 use host::Pace;
+pub(crate) use host::Process;
 pub use internet::{Health, Internet, Manner, Resolver, Way};
 use mep_core::carrier::{
     CarrierCommand, CarrierEvent, MAX_FRAME, MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_FRAMES, Over,
@@ -325,7 +326,7 @@ impl World {
             self.violated(Invariant::LateTimeout, what);
         }
         if let Some(process) = self.hosts[n].process.as_ref() {
-            self.witness.turned(self.now, local, n, &self.hosts[n], &process.shared, &cause);
+            self.witness.turned(self.now, local, n, &self.hosts[n], process, &cause);
         }
         for output in outputs {
             self.carry_out(n, local, output);
