@@ -284,7 +284,7 @@ impl Witness {
     }
 
     /// Looks whether what a host takes for true of an LDNS was true then.
-    pub(crate) fn check_ages(&mut self, now: Timestamp, n: HostIndex, host: &Host, ldns: Ldns) {
+    pub(crate) fn check_ages(&mut self, now: Timestamp, host: &Host, ldns: Ldns) {
         let (Some(shared), Some(local)) = (host.shared(), host.local(now)) else { return };
         let Some(row) = shared.rtts.row(ldns).filter(|_| !self.looks_away) else { return };
         let published = shared.published.load();
@@ -298,12 +298,11 @@ impl Witness {
             let counts = cell.current(local, host.config().mep.max_age, view.confirmed);
             // What is older than the process can't be told from what is as old as it.
             let is_ageless = cell.confirmed() == Timestamp::ZERO;
-            let is_own = site == host.site() && cell.is_measured();
-            if is_own || counts == Reach::Pending || is_ageless {
+            if site == host.site() || counts == Reach::Pending || is_ageless {
                 continue;
             }
             let taken = links::in_world(now, host, cell.last_true(view.confirmed));
-            let truth = self.told.last_true(now, site, ldns, counts, n);
+            let truth = self.told.last_true(now, site, ldns, counts);
             if truth.is_none_or(|truth| taken > truth + slack) {
                 let what = format!(
                     "{} takes {counts:?} of {ldns} at site {} for true at {taken:?}, and it was last at {truth:?} (speaker {:?}, relay {:?}, {slack:?} are excused)",
@@ -347,7 +346,7 @@ impl Witness {
             let result = self.mirrors[n].compare_all(host, shared);
             self.check(now, result);
             for ldns in self.mirrors[n].keys().collect::<Vec<_>>() {
-                self.check_ages(now, n, host, ldns);
+                self.check_ages(now, host, ldns);
             }
         }
     }

@@ -154,35 +154,27 @@ impl Told {
     /// Whether a node of the site advertised that. Nothing was, unless it was withdrawn just now: a process that knows nothing
     /// must not take back what an earlier one said (behaviour 4).
     pub(super) fn was_advertised(&self, now: Timestamp, site: SiteIndex, ldns: Ldns, reach: Reach) -> bool {
-        self.untils(site, ldns, reach, None).any(|until| match (reach, until) {
+        self.untils(site, ldns, reach).any(|until| match (reach, until) {
             (Reach::Pending, Some(until)) => now.since(until) < UNDER_WAY,
             (Reach::Pending | Reach::Known(_) | Reach::Unreachable, _) => true,
         })
     }
 
-    /// When a node of the site, other than one, advertised that last; nothing if none ever did.
+    /// When a node of the site advertised that last; nothing if none ever did.
     pub(super) fn last_true(
         &self,
         now: Timestamp,
         site: SiteIndex,
         ldns: Ldns,
         reach: Reach,
-        without: HostIndex,
     ) -> Option<Timestamp> {
-        self.untils(site, ldns, reach, Some(without)).map(|until| until.unwrap_or(now)).max()
+        self.untils(site, ldns, reach).map(|until| until.unwrap_or(now)).max()
     }
 
-    fn untils(
-        &self,
-        site: SiteIndex,
-        ldns: Ldns,
-        reach: Reach,
-        without: Option<HostIndex>,
-    ) -> impl Iterator<Item = Option<Timestamp>> {
-        let is_one = move |(n, teller): &(usize, &Teller)| teller.site == site && Some(*n) != without;
-        let tellers = self.hosts.iter().enumerate().filter(is_one);
-        let span = move |teller: &Teller| teller.advertised.get(&ldns)?.get(&mark(reach)).copied();
-        tellers.filter_map(move |(_, teller)| span(teller)).map(|span| span.until)
+    fn untils(&self, site: SiteIndex, ldns: Ldns, reach: Reach) -> impl Iterator<Item = Option<Timestamp>> {
+        let tellers = self.hosts.iter().filter(move |teller| teller.site == site);
+        let spans = tellers.filter_map(move |teller| teller.advertised.get(&ldns)?.get(&mark(reach)));
+        spans.map(|span| span.until)
     }
 
     /// A node heard a frame: whoever it asks for may be told again.

@@ -75,7 +75,7 @@ impl World {
         self.log.note(self.now, What::Query(n, ldns, format!("{answer:?}")));
         self.check_answer(n, ldns, name, rtype, &answer);
         let host = &self.hosts[n];
-        self.witness.check_ages(self.now, n, host, Ldns::of(ldns, host.config().ldns.masks));
+        self.witness.check_ages(self.now, host, Ldns::of(ldns, host.config().ldns.masks));
         if let Some(ldns) = answered.sighting
             && self.hosts[n].wake().is_some()
         {
