@@ -39,6 +39,8 @@ struct Sent {
 struct Round {
     began: Timestamp,
     tried: Vec<ProbeKind>,
+    /// When the last of them is given up at the latest.
+    given_up: Timestamp,
     is_over: bool,
 }
 
@@ -118,25 +120,29 @@ impl Pace {
         Ok(())
     }
 
-    /// A round ends when a kind measures, or when a kind comes a second time.
+    /// A round ends when a kind measures, or when a kind comes a second time, and when the next kind has not come within an interval:
+    /// then the round was given up, as another node of the site has taken the LDNS over, say.
     fn keep_interval(
         &mut self,
         now: Timestamp,
         host: &Host,
         probe: &ProbeRequest,
     ) -> Result<(), (Invariant, String)> {
-        let fresh = Round { began: now, tried: vec![probe.kind], is_over: false };
+        let (interval, given_up) = (host.config().probe.interval, now + probe.timeout + SLACK);
+        let fresh = Round { began: now, tried: vec![probe.kind], given_up, is_over: false };
         let Some(round) = self.rounds.get_mut(&probe.target) else {
             self.rounds.insert(probe.target, fresh);
             return Ok(());
         };
-        if !round.is_over && !round.tried.contains(&probe.kind) {
+        let goes_on = !round.is_over && now <= round.given_up + interval;
+        if goes_on && !round.tried.contains(&probe.kind) {
             round.tried.push(probe.kind);
+            round.given_up = given_up;
             return Ok(());
         }
         let apart = now.since(round.began);
         *round = fresh;
-        if apart < host.config().probe.interval {
+        if apart < interval {
             let what = format!("{} began two rounds of {} within {apart:?}", host.id(), probe.target);
             return Err((Invariant::Interval, what));
         }

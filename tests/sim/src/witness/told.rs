@@ -2,7 +2,7 @@
 //!
 //! How often a row may be told to a peer over one connection is counted: once with the snapshot, once for each change of
 //! what the site advertises, and twice for each time that somebody asked for it (the asker is answered, and the others, who
-//! may have missed it too, are told along).
+//! may have missed it too, are told along). A withdrawal may be told once more when a session begins.
 
 use super::Invariant;
 use super::table::Mirror;
@@ -12,7 +12,7 @@ use gslb_types::{Ldns, Reach, Rtt, SiteIndex, Timestamp};
 use mep_core::proto::{self, frame::Body, relayed::What};
 use prost::Message as _;
 use prost::encoding::{DecodeContext, decode_key, skip_field};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ struct Session {
     /// The occasions there had been before.
     before: BTreeMap<Ldns, u64>,
     told: BTreeMap<Ldns, u64>,
+    /// Withdrawals told before the first snapshot began.
+    repeated: BTreeSet<Ldns>,
     snapshots: u64,
 }
 
@@ -211,6 +213,7 @@ impl Told {
         let session = self.sessions.entry((wire, from)).or_insert_with(|| Session {
             before: teller.occasions.clone(),
             told: BTreeMap::new(),
+            repeated: BTreeSet::new(),
             snapshots: 0,
         });
         match news(frame) {
@@ -218,8 +221,6 @@ impl Told {
             Some(Body::Rtts(rows)) => {
                 for (ldns, reach) in rows.groups.iter().flat_map(rows_of) {
                     teller.rows += 1;
-                    let times = session.told.entry(ldns).or_default();
-                    *times += 1;
                     let was_forgotten =
                         reach == Reach::Pending && !own.has(ldns) && teller.advertised.contains_key(&ldns);
                     if !was_forgotten && !own.shows(ldns, teller.site, reach) {
@@ -228,6 +229,12 @@ impl Told {
                         );
                         return Err((Invariant::Tolerance, what));
                     }
+                    // The connection before may have been lost with the withdrawal on it, and no snapshot tells one.
+                    if reach == Reach::Pending && session.snapshots == 0 && session.repeated.insert(ldns) {
+                        continue;
+                    }
+                    let times = session.told.entry(ldns).or_default();
+                    *times += 1;
                     let occasions = teller.occasions.get(&ldns).copied().unwrap_or(0);
                     let since = occasions - session.before.get(&ldns).copied().unwrap_or(0);
                     if *times > session.snapshots + since {
