@@ -41,6 +41,9 @@ struct Round {
     tried: Vec<ProbeKind>,
     /// When the last of them is given up at the latest.
     given_up: Timestamp,
+    /// A kind came so late that it may have begun another round: the node's clock was set, or the LDNS was another node's to probe
+    /// for a while.
+    resumed: Option<Timestamp>,
     is_over: bool,
 }
 
@@ -120,8 +123,7 @@ impl Pace {
         Ok(())
     }
 
-    /// A round ends when a kind measures, or when a kind comes a second time, and when the next kind has not come within an interval:
-    /// then the round was given up, as another node of the site has taken the LDNS over, say.
+    /// A round ends when a kind measures, or when a kind comes a second time.
     fn keep_interval(
         &mut self,
         now: Timestamp,
@@ -129,19 +131,23 @@ impl Pace {
         probe: &ProbeRequest,
     ) -> Result<(), (Invariant, String)> {
         let (interval, given_up) = (host.config().probe.interval, now + probe.timeout + SLACK);
-        let fresh = Round { began: now, tried: vec![probe.kind], given_up, is_over: false };
+        let fresh = Round { began: now, tried: vec![probe.kind], given_up, resumed: None, is_over: false };
         let Some(round) = self.rounds.get_mut(&probe.target) else {
             self.rounds.insert(probe.target, fresh);
             return Ok(());
         };
-        let goes_on = !round.is_over && now <= round.given_up + interval;
-        if goes_on && !round.tried.contains(&probe.kind) {
+        if !round.is_over && !round.tried.contains(&probe.kind) {
+            if now > round.given_up + interval {
+                round.resumed = Some(now);
+            }
             round.tried.push(probe.kind);
             round.given_up = given_up;
             return Ok(());
         }
         let apart = now.since(round.began);
-        *round = fresh;
+        // A kind that comes a second time may still belong to the round that began late.
+        let began = round.resumed.filter(|_| !round.is_over).unwrap_or(now);
+        *round = Round { began, ..fresh };
         if apart < interval {
             let what = format!("{} began two rounds of {} within {apart:?}", host.id(), probe.target);
             return Err((Invariant::Interval, what));
