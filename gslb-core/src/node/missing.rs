@@ -5,17 +5,19 @@ use gslb_types::{Ldns, Reach, Timestamp};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How old an entry is when values that are still missing are asked for: by then whoever has some has told them, or never will.
-const ASKING: std::ops::Range<Duration> = crate::decide::WAIT_FOR_PENDING..Duration::from_secs(60);
+/// How old an entry is when values that are still missing are asked for. By then whoever has some has told them, or never will: a
+/// round of three kinds takes six seconds. And it is soon enough for all nodes to answer alike within two exchange intervals of the
+/// healing of a link, however short before that the entry was made.
+const ASKING: std::ops::Range<Duration> = FIRST_LOOK..Duration::from_secs(60);
 
-/// When an entry of a neighbour's share is looked at. An own one is looked at after each of its rounds.
-const FIRST_LOOK: Duration = Duration::from_secs(12);
+/// When an entry is looked at. An own one is looked at after each of its rounds, too.
+const FIRST_LOOK: Duration = Duration::from_secs(7);
 const NEXT_LOOK: Duration = Duration::from_secs(15);
 
 /// Looks that are kept, as a flood of forged queries makes many: beyond it entries do without.
 const MOST_LOOKS: usize = 65_536;
 
-/// The entries of neighbours' shares that are to be looked at.
+/// The entries that are to be looked at.
 #[derive(Default)]
 pub(super) struct Looks(BTreeSet<(Timestamp, Ldns)>);
 
@@ -38,16 +40,14 @@ impl Looks {
 }
 
 impl Node {
-    /// Sets the first look at an entry that a neighbour measures.
+    /// Sets the first look at an entry.
     pub(super) fn look_later(&mut self, now: Timestamp, ldns: Ldns) {
-        if !self.neighbours.is_ours(ldns) {
-            self.looks.set(now + FIRST_LOOK, ldns);
-        }
+        self.looks.set(now + FIRST_LOOK, ldns);
     }
 
     pub(super) fn look_for_missing(&mut self, now: Timestamp) {
         while let Some(ldns) = self.looks.due(now) {
-            if self.ask_for_missing(now, ldns) {
+            if self.ask_for_missing(now, ldns) && !self.neighbours.is_ours(ldns) {
                 self.looks.set(now + NEXT_LOOK, ldns);
             }
         }

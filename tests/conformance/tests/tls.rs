@@ -159,7 +159,7 @@ fn hoards_make_room_for_those_who_ask() {
     };
     let open = || hoard.iter().filter(|stream| !is_closed(stream)).count();
     // Well before handshakes are given up.
-    eventually("the cap holds", Duration::from_secs(3), || (open() < 20).then_some(()));
+    eventually("the cap holds", Duration::from_secs(6), || (open() < 20).then_some(()));
     assert_eq!(ask(&mut asking, &query("gslb.test", SOA)).counts()[1], 1);
 }
 
