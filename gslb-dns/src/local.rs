@@ -57,12 +57,14 @@ impl Local {
         self.proxy.views().into_iter().flat_map(|view| view.listen).collect()
     }
 
-    /// Shows everything to the machine, again and again, until the node stops; then lets what runs come to its end.
+    /// Shows everything to the machine, again and again, until the node stops; then lets what runs come to its end. Ends before that
+    /// only if a part of the data plane did, which whoever runs it must take for a fault (faults I-57).
     pub(crate) async fn serve(self, views: mpsc::Sender<Vec<LocalView>>, stop: CancellationToken) {
         let mut next = Instant::now();
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
+                part = self.proxy.failed() => return tracing::error!(part, "the data plane is not whole any longer"),
                 () = self.told.notified() => next = next.min(Instant::now() + SOON),
                 () = sleep_until(next) => {
                     // A machine that is busy gets the next one, which is newer.
@@ -71,9 +73,7 @@ impl Local {
                 }
             }
         }
-        if let Some(proxy) = Arc::into_inner(self.proxy)
-            && !proxy.stop(FAREWELL).await
-        {
+        if !self.proxy.stop(FAREWELL).await {
             tracing::warn!(after = ?FAREWELL, "connections through LB virtual servers were cut");
         }
     }
