@@ -26,6 +26,7 @@ fn configuration(port: u16) -> String {
         (r#"["0.0.0.0:53", "[::]:53"]"#, format!(r#"["127.0.0.1:{port}"]"#)),
         (r#""0.0.0.0:4353""#, format!(r#""127.0.0.1:{}""#, port + 1)),
         (r#""127.0.0.1:8053""#, format!(r#""127.0.0.1:{}""#, port + 2)),
+        (r#"["198.18.1.100:80"]"#, format!(r#"["127.0.0.1:{}"]"#, port + 3)),
     ];
     edits.iter().fold(EXAMPLE.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "{from}");
@@ -49,7 +50,7 @@ fn execute(command: &[&str], folder: &Path, admin: &str) -> Process {
 
 #[test]
 fn the_commands_of_the_readme_work_as_printed() {
-    let port = free_ports(3);
+    let port = free_ports(4);
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("gslb.toml"), configuration(port)).unwrap();
     let admin = format!("127.0.0.1:{}", port + 2);
