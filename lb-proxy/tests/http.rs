@@ -6,7 +6,7 @@ mod support;
 
 use lb_proxy::Kind;
 use support::service::Service;
-use support::{body, header, start, until, vserver, within};
+use support::{body, eventually, header, start, until, vserver, within};
 use tokio::io::AsyncWriteExt;
 
 #[tokio::test]
@@ -153,6 +153,34 @@ async fn the_service_says_whether_a_client_may_send_its_body() {
     assert!(until(&mut client, "\r\n\r\n").await.starts_with("HTTP/1.1 413"));
 }
 
+/// Threat: a body that was never asked for keeps neither the client's place nor the connection to the service.
+#[tokio::test]
+async fn an_answer_in_place_of_a_body_ends_both_connections() {
+    let (tell, mut ended) = tokio::sync::mpsc::unbounded_channel();
+    let service = Service::start(move |mut connection| {
+        let tell = tell.clone();
+        async move {
+            connection.request().await.unwrap();
+            connection.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno").await;
+            tell.send(connection.request().await).unwrap();
+        }
+    })
+    .await;
+    let running = start(vserver(Kind::Http, &[service.address]));
+    let mut client = running.connect().await;
+    client
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
+        .await
+        .unwrap();
+    assert!(until(&mut client, "no").await.starts_with("HTTP/1.1 401"));
+    let begun = std::time::Instant::now();
+    assert_eq!(within(ended.recv()).await, Some(None), "the service is let go");
+    drop(client);
+    eventually("the client's place is free", || running.view().connections == 0).await;
+    assert_eq!(running.active(), [0]);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
 #[tokio::test]
 async fn a_websocket_is_a_tunnel_and_an_active_transaction() {
     let service = Service::start(|mut connection| async move {
@@ -180,8 +208,7 @@ async fn a_websocket_is_a_tunnel_and_an_active_transaction() {
     client.write_all(b"hello").await.unwrap();
     assert_eq!(until(&mut client, "bye").await, "bye");
     drop(client);
-    within(support::eventually("tunnel over", || running.active() == [0] && running.view().connections == 0))
-        .await;
+    within(eventually("tunnel over", || running.active() == [0] && running.view().connections == 0)).await;
     assert_eq!(running.view().counts.tunnels, 1);
 }
 

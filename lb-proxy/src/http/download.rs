@@ -1,6 +1,7 @@
 //! The body of a response on its way to the client.
 
 use super::exchange::Exchange;
+use super::upload::Gate;
 use crate::client::Activity;
 use crate::service::{Broken, Service, ServiceConnection, Waiting};
 use crate::transaction::Transaction;
@@ -43,14 +44,17 @@ enum State {
 }
 
 impl Download {
-    /// The body that follows a head; `None` if none follows.
+    /// The body that follows a head; `None` if none follows. A request whose `gate` is still shut has held its body back until the
+    /// service asks for it, and the service has answered without: nothing of it is to go on, and the connection ends with the answer.
     pub(crate) fn new(
         incoming: Incoming,
         exchange: Exchange,
+        gate: Option<&Gate>,
         tasks: &TaskTracker,
         activity: &Activity,
     ) -> Option<Box<Self>> {
-        let state = if exchange.connection.meter.upload() == Waiting::Nobody {
+        let is_held_back = gate.is_some_and(|gate| !gate.is_open());
+        let state = if is_held_back || exchange.connection.meter.upload() == Waiting::Nobody {
             State::Driving(exchange)
         } else {
             let Exchange { transaction, connection, idle, .. } = exchange;

@@ -144,7 +144,7 @@ impl Front {
             self.place.vserver.counters.cookies.add();
             cookie::set(&mut parts.headers, &self.place.settings.cookie, service, self.is_tls);
         }
-        let body = Download::new(body, exchange, &self.place.tasks, &self.activity);
+        let body = Download::new(body, exchange, asked.gate.as_deref(), &self.place.tasks, &self.activity);
         Ok(Response::from_parts(parts, Reply::of_service(body)))
     }
 
