@@ -100,10 +100,11 @@ impl Member {
         }
     }
 
-    /// Whether a client whose session is here may go on: also while the member drains, until the deadline.
+    /// Whether a client whose session is here may go on: also while the member drains, until the deadline, and while it has not been
+    /// checked yet, so that a restart does not gather all clients at the member that is checked first.
     pub(super) fn keeps_sessions(&self, now: Timestamp) -> bool {
         let standing = match self.standing() {
-            None => true,
+            None | Some(Out::Learning) => true,
             Some(Out::Draining) => self.state == ServiceState::Up && matches!(self.drain, Drain::On { .. }),
             Some(_) => false,
         };

@@ -128,3 +128,23 @@ fn a_cookie_names_the_service_and_a_forged_one_nothing() {
     lb.health(0, ServiceState::Down);
     assert_ne!(lb.lb.pick(lb.now, &with(&cookie), &[]).unwrap().position, 0);
 }
+
+/// A restart: the cookies are there, and the first check has passed at one member only.
+#[test]
+fn a_client_stays_at_a_service_that_is_not_checked_yet() {
+    let persistence = LocalPersistence::Cookie;
+    let mut lb = Played::unchecked(BalancerSettings { persistence, ..settings(LbMethod::RoundRobin, 3) });
+    lb.health(1, ServiceState::Up);
+    let cookie = ServiceId::of(&service(2)).to_string();
+    let client = Client { cookie: cookie.parse().ok(), ..from(v4(1)) };
+    let pick = lb.lb.pick(lb.now, &client, &[]).unwrap();
+    assert_eq!((pick.position, pick.why), (2, PickedBy::Cookie));
+    assert_eq!(lb.lb.pick(lb.now, &client, &[pick.member]).unwrap().position, 1, "it could not be reached");
+    assert_eq!(
+        lb.lb.pick(lb.now, &from(v4(2)), &[]).unwrap().position,
+        1,
+        "new clients go where it is known"
+    );
+    lb.health(2, ServiceState::Down);
+    assert_eq!(lb.lb.pick(lb.now, &client, &[]).unwrap().position, 1);
+}

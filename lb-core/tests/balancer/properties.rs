@@ -123,7 +123,8 @@ fn check_pick(before: &lb_core::BalancerView, picked: &Result<Pick, NoService>) 
             let member = &before.members[pick.position];
             assert_eq!(member.name, pick.name);
             let learning = before.state == ServiceState::Learning && member.state == ServiceState::Learning;
-            let kept = pick.why == lb_core::PickedBy::SourceIp && member.out == Some(Out::Draining);
+            let kept = pick.why == lb_core::PickedBy::SourceIp
+                && matches!(member.out, Some(Out::Draining | Out::Learning));
             assert!(member.out.is_none() || learning || kept, "{member:?} was picked");
         }
         Err(none) => assert_eq!((before.state, before.reason), (ServiceState::Down, Some(*none))),
