@@ -5,6 +5,7 @@ mod process;
 
 use nix::sys::signal::Signal;
 use process::group::Group;
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -75,4 +76,32 @@ fn a_node_ends_at_once_while_it_starts() {
         println!("{pause} ms after it listened: ended {took:?} after SIGTERM");
         assert!(status.success() && took < BAR, "{status} after {took:?}");
     }
+}
+
+/// Bar R20: queries that have come when the node is told to stop are answered.
+#[test]
+fn queries_that_wait_when_a_node_is_told_to_stop_are_answered() {
+    // Their replies fit into the receive buffer that the kernel gives by default.
+    const QUERIES: u16 = 160;
+    let mut group = Group::start();
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(group.dns(0)).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    // All are there before the node sees the first of them, or that it is to stop.
+    group.nodes[0].signal(Signal::SIGSTOP);
+    for id in 0..QUERIES {
+        let [high, low] = id.to_be_bytes();
+        let query = [high, low, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
+        assert_eq!(client.send(&query).unwrap(), query.len());
+    }
+    group.nodes[0].signal(Signal::SIGTERM);
+    group.nodes[0].signal(Signal::SIGCONT);
+    let mut unanswered: BTreeSet<u16> = (0..QUERIES).collect();
+    let mut reply = [0; 512];
+    while !unanswered.is_empty() && client.recv(&mut reply).is_ok() {
+        unanswered.remove(&u16::from_be_bytes([reply[0], reply[1]]));
+    }
+    println!("{} of {QUERIES} queries that waited were not answered", unanswered.len());
+    assert!(group.nodes[0].wait(SOON).success());
+    assert_eq!(unanswered, BTreeSet::new());
 }

@@ -87,7 +87,7 @@ impl Listeners {
         for bound in self.udp {
             drops.add(&bound)?;
             let context = context.clone();
-            tasks.spawn_thread("a DNS thread (UDP)", move || udp::serve(&bound, &context))?;
+            tasks.spawn_thread("a DNS thread (UDP)", move || udp::serve(bound, &context))?;
         }
         tasks.spawn("the counting of lost packets", drops.watch(context.clone()));
         let registry = registry::Registry::new(self.limits);

@@ -16,10 +16,13 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a thread without packets looks whether it should stop.
 const STOP_CHECK: Duration = Duration::from_millis(200);
+
+/// How long what waits when a thread is to stop is answered at most: a flood does not keep the process.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 /// A socket bound, and how it must be read.
 pub(crate) struct Bound {
@@ -66,21 +69,32 @@ fn open(address: SocketAddr, shared: bool, receive_buffer: usize) -> io::Result<
     Ok(Bound { socket: socket.into(), wildcard })
 }
 
-/// Answers until `context.stop` is cancelled.
-pub(crate) fn serve(bound: &Bound, context: &Context) {
+/// Answers until `context.stop` is cancelled, and then what has come until then (bar R20): a query that waits in a socket when it
+/// closes is lost without a word, and its client loses seconds. What comes later is refused, and the client asks another at once.
+pub(crate) fn serve(bound: Bound, context: &Context) {
     let mut responder = Responder { context, filter: SightingFilter::new(context.sightings.clone()) };
     let (mut inbox, mut outbox) = (Inbox::new(bound.wildcard.is_some()), Outbox::new(bound.wildcard));
-    while !context.stop.is_cancelled() {
-        match inbox.receive(&bound.socket) {
-            Ok(()) => {
-                responder.answer_all(&inbox, &mut outbox);
-                count(&context.shared.dns.send_errors, outbox.send(&bound.socket));
-            }
-            Err(error) if is_silence(&error) => (),
-            // What a stranger's packet can cause (an ICMP error on an earlier reply) is not worth a log line.
-            Err(_) => count(&context.shared.dns.send_errors, 1),
+    let mut turn = || match inbox.receive(&bound.socket) {
+        Ok(()) => {
+            responder.answer_all(&inbox, &mut outbox);
+            count(&context.shared.dns.send_errors, outbox.send(&bound.socket));
+            true
         }
+        Err(error) if is_silence(&error) => false,
+        // What a stranger's packet can cause (an ICMP error on an earlier reply) is not worth a log line.
+        Err(_) => {
+            count(&context.shared.dns.send_errors, 1);
+            true
+        }
+    };
+    while !context.stop.is_cancelled() {
+        turn();
     }
+    let told = Instant::now();
+    if bound.socket.set_nonblocking(true).is_ok() {
+        while turn() && told.elapsed() < LAST_ANSWERS {}
+    }
+    drop(bound); // before what else this thread has: nothing may come to wait in it
 }
 
 fn is_silence(error: &io::Error) -> bool {

@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// An answer that differs from the one before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
+    /// When the query left: a query that is lost while a server stops is known to be so when the patience with it is over.
+    pub asked: Instant,
     /// When the reply came.
     pub at: Instant,
     /// Since the watch began.
@@ -74,10 +76,11 @@ impl Watch {
                     Ok(thread::spawn(move || {
                         let mut id = 0_u16;
                         while !stop.load(Ordering::Relaxed) {
-                            let next = Instant::now() + every;
+                            let asked = Instant::now();
+                            let next = asked + every;
                             id = id.wrapping_add(1);
                             let reply = ask_over(&socket, id, &name, PATIENCE).unwrap_or(Reply::Silence);
-                            lock(&seen).note(begun, &who, &whom, reply);
+                            lock(&seen).note(begun, asked, &who, &whom, reply);
                             thread::sleep(next.saturating_duration_since(Instant::now()));
                         }
                     }))
@@ -117,7 +120,7 @@ impl Watch {
 }
 
 impl Seen {
-    fn note(&mut self, begun: Instant, ldns: &str, server: &str, reply: Reply) {
+    fn note(&mut self, begun: Instant, asked: Instant, ldns: &str, server: &str, reply: Reply) {
         self.asked += 1;
         if !matches!(&reply, Reply::Addresses(addresses) if !addresses.is_empty()) {
             self.failed += 1;
@@ -129,7 +132,7 @@ impl Seen {
         if *last != reply {
             let (ldns, server, at) = (ldns.to_owned(), server.to_owned(), Instant::now());
             let from = std::mem::replace(last, reply.clone());
-            self.changes.push(Change { at, after: at - begun, ldns, server, from, to: reply });
+            self.changes.push(Change { asked, at, after: at - begun, ldns, server, from, to: reply });
         }
     }
 }

@@ -24,7 +24,9 @@ fn settings() -> Settings {
 
 /// Changes at servers other than this one.
 fn elsewhere(watch: &Watch, then: Instant, but: &str) -> Vec<Change> {
-    watch.changes_since(then).into_iter().filter(|change| change.server != but).collect()
+    let mut changes = watch.changes_since(then);
+    changes.retain(|change| change.server != but && change.asked >= then);
+    changes
 }
 
 /// Waits until iad is relayed to fra; who does it.
