@@ -5,6 +5,7 @@
 
 mod cpus;
 mod failure;
+mod files;
 mod fixture;
 mod gdnsd;
 mod generator;
@@ -21,6 +22,7 @@ mod start;
 
 pub use cpus::{Cpus, pin};
 pub use failure::Failure;
+pub use files::{absolute, part};
 pub use fixture::{Fixture, ldns};
 pub use gdnsd::Gdnsd;
 pub use generator::{Generator, Load, Tally};

@@ -1,8 +1,10 @@
 //! `bench/udp_vs_gdnsd`: CPU time per UDP answer, ours beside gdnsd's, in rounds that take turns.
 
-use bench::{Cpus, Failure, Gdnsd, Gslb, Interrupt, Load, NAME, Query, Report, Round, pin, query};
+use bench::{
+    Cpus, Failure, Gdnsd, Gslb, Interrupt, Load, NAME, Query, Report, Round, absolute, part, pin, query,
+};
 use clap::Parser;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -65,14 +67,9 @@ fn run(args: &Args) -> Result<Report, Failure> {
     let cpus = Cpus::choose()?;
     pin(cpus.load)?;
     let folder = tempfile::tempdir().map_err(|e| Failure::System("a folder for files".to_owned(), e))?;
-    let part = |name: &str| {
-        let part = folder.path().join(name);
-        std::fs::create_dir(&part).map_err(|e| Failure::System(part.display().to_string(), e))?;
-        Ok(part)
-    };
-    let mut theirs = Gdnsd::start(&args.gdnsd, &part("gdnsd")?, cpus, &interrupt)?;
+    let mut theirs = Gdnsd::start(&args.gdnsd, &part(folder.path(), "gdnsd")?, cpus, &interrupt)?;
     let program = absolute(&args.gslb_dns)?;
-    let mut ours = Gslb::start(&program, &part("gslb-dns")?, cpus, &interrupt)?;
+    let mut ours = Gslb::start(&program, &part(folder.path(), "gslb-dns")?, cpus, &interrupt)?;
 
     let kind = if args.edns { Query::Edns } else { Query::Plain };
     let load = Load { query: query(NAME, kind), window: usize::from(args.window) };
@@ -91,9 +88,4 @@ fn edns(kind: Query) -> &'static str {
         Query::Plain => "",
         Query::Edns => " with EDNS",
     }
-}
-
-/// The programs run in folders of their own.
-fn absolute(program: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(program).map_err(|e| Failure::System(program.display().to_string(), e))
 }

@@ -1,6 +1,6 @@
 //! `bench/proxy_vs_haproxy`: CPU time per request of LB virtual servers, ours beside haproxy's, in rounds that take turns.
 
-use bench::{Bench, Case, Cpus, Failure, Interrupt, ProxyReport, pin};
+use bench::{Bench, Case, Cpus, Failure, Interrupt, ProxyReport, absolute, pin};
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,8 +46,7 @@ fn run(args: &Args) -> Result<ProxyReport, Failure> {
     let cpus = Cpus::choose()?;
     pin(cpus.load)?;
     let folder = tempfile::tempdir().map_err(|e| Failure::System("a folder for files".to_owned(), e))?;
-    let program = std::path::absolute(&args.gslb_dns)
-        .map_err(|e| Failure::System(args.gslb_dns.display().to_string(), e))?;
+    let program = absolute(&args.gslb_dns)?;
     let mut bench = Bench::start(&program, &args.haproxy, folder.path(), cpus, &interrupt)?;
     let mut report = ProxyReport::default();
     println!("{} clients, {} rounds of {} s for each", args.clients, args.rounds, args.seconds);

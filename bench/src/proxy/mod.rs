@@ -11,7 +11,7 @@ pub use case::{Case, Turn};
 pub use report::ProxyReport;
 
 use crate::process::Process;
-use crate::{Cpus, Failure, Interrupt, ports};
+use crate::{Cpus, Failure, Interrupt, part, ports};
 use load::Manner;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::CertificateDer;
@@ -87,14 +87,10 @@ impl Bench {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["www.example.com".to_owned()]).map_err(own)?;
         let (certificate, key) = (cert.pem(), signing_key.serialize_pem());
-        let part = |name: &str| {
-            let part = folder.join(name);
-            std::fs::create_dir(&part).map_err(|e| Failure::System(part.display().to_string(), e))?;
-            Ok::<_, Failure>(part)
-        };
         let pem = format!("{certificate}{key}");
-        let theirs = haproxy::start(haproxy, &part("haproxy")?, &pem, services, cpus, interrupt)?;
-        let ours = ours::start(gslb_dns, &part("ours")?, (&certificate, &key), services, cpus, interrupt)?;
+        let theirs = haproxy::start(haproxy, &part(folder, "haproxy")?, &pem, services, cpus, interrupt)?;
+        let ours =
+            ours::start(gslb_dns, &part(folder, "ours")?, (&certificate, &key), services, cpus, interrupt)?;
         Ok(Bench { runtime, ours, theirs, tls: Arc::new(trusting(cert.der())?) })
     }
 

@@ -1,6 +1,6 @@
 //! `bench/starts_vs_gdnsd`: how long a server that was killed is away, ours beside gdnsd, in rounds that take turns (bar R9).
 
-use bench::{Cpus, Failure, Gdnsd, Gslb, Interrupt, Start, StartReport, Starter, pin};
+use bench::{Cpus, Failure, Gdnsd, Gslb, Interrupt, Start, StartReport, Starter, absolute, part, pin};
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,15 +39,9 @@ fn run(args: &Args) -> Result<StartReport, Failure> {
     let cpus = Cpus::choose()?;
     pin(cpus.load)?;
     let folder = tempfile::tempdir().map_err(|e| Failure::System("a folder for files".to_owned(), e))?;
-    let part = |name: &str| {
-        let part = folder.path().join(name);
-        std::fs::create_dir(&part).map_err(|e| Failure::System(part.display().to_string(), e))?;
-        Ok(part)
-    };
-    let program = std::path::absolute(&args.gslb_dns)
-        .map_err(|e| Failure::System(args.gslb_dns.display().to_string(), e))?;
-    let ours = Gslb::starter(&program, &part("gslb-dns")?)?;
-    let theirs = Gdnsd::starter(&args.gdnsd, &part("gdnsd")?)?;
+    let program = absolute(&args.gslb_dns)?;
+    let ours = Gslb::starter(&program, &part(folder.path(), "gslb-dns")?)?;
+    let theirs = Gdnsd::starter(&args.gdnsd, &part(folder.path(), "gdnsd")?)?;
     let mut report = StartReport::default();
     let once = |starter: &Starter| -> Result<Start, Failure> { starter.once(cpus, &interrupt) };
     for _ in 0..args.starts {
