@@ -51,9 +51,15 @@ impl Transaction {
     }
 
     /// The head of a response with status 200 came.
-    pub(crate) fn first_byte(&self, now: Instant, after: Duration) {
+    pub(crate) fn first_byte(&mut self, now: Instant, after: Duration) {
         let (at, ttfb) = (self.vserver.clock.at(now), Rtt::from_duration(after));
-        self.vserver.balancer(|balancer| balancer.first_byte(at, self.member, ttfb));
+        let is_new = !std::mem::replace(&mut self.has_reached, true);
+        self.vserver.balancer(|balancer| {
+            if is_new {
+                balancer.reached(at, self.member);
+            }
+            balancer.first_byte(at, self.member, ttfb);
+        });
     }
 
     /// Tells the balancer of the traffic if there is enough, or if it was long ago.
@@ -63,7 +69,7 @@ impl Transaction {
         if enough || now.saturating_duration_since(counted.at) >= LATELY {
             let (bytes, packets) = counted.take(now);
             if bytes > 0 {
-                self.has_reached = true;
+                self.reached();
                 let at = self.vserver.clock.at(now);
                 self.vserver.balancer(|balancer| balancer.traffic(at, self.member, bytes, packets));
             }
@@ -78,7 +84,10 @@ impl Transaction {
 
     /// The service knows of it, although no byte may have passed yet.
     pub(crate) fn reached(&mut self) {
-        self.has_reached = true;
+        if !std::mem::replace(&mut self.has_reached, true) {
+            let at = self.vserver.clock.now();
+            self.vserver.balancer(|balancer| balancer.reached(at, self.member));
+        }
     }
 }
 
@@ -101,10 +110,13 @@ impl Drop for Transaction {
             if bytes > 0 {
                 balancer.traffic(at, self.member, bytes, packets);
             }
-            if self.has_reached || bytes > 0 {
-                balancer.ended(at, self.member);
-            } else {
-                balancer.unsent(at, self.member);
+            match (self.has_reached, bytes > 0) {
+                (true, _) => balancer.ended(at, self.member),
+                (false, true) => {
+                    balancer.reached(at, self.member);
+                    balancer.ended(at, self.member);
+                }
+                (false, false) => balancer.unsent(at, self.member),
             }
         });
     }

@@ -115,8 +115,8 @@ async fn a_service_drained_under_load_fails_nobody() {
     let load = Load::start(running, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     load.answers(300).await;
     load.running.proxy.drain(&name("s2"), Some(Duration::from_secs(20)));
-    let reached = load.running.requests()[1];
     eventually("drained", || load.running.proxy.is_drained(&name("s2"))).await;
+    let reached = load.running.requests()[1];
     drop(second);
     load.answers(300).await;
     let (running, failures) = load.end().await;

@@ -103,7 +103,10 @@ impl Site {
     fn request(&mut self) -> bool {
         let client = Client { address: Ipv4Addr::LOCALHOST.into(), cookie: None };
         let pick = self.balancer.pick(self.net.now, &client, &[]);
-        self.open.extend(pick.as_ref().map(|pick| pick.member));
+        for pick in &pick {
+            self.balancer.reached(self.net.now, pick.member);
+            self.open.push(pick.member);
+        }
         pick.is_ok()
     }
 

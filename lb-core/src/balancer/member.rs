@@ -139,17 +139,14 @@ impl Member {
 
     pub(super) fn begin(&mut self) {
         self.active = self.active.saturating_add(1);
+    }
+
+    pub(super) fn count_request(&mut self) {
         self.totals.requests = self.totals.requests.saturating_add(1);
     }
 
     pub(super) fn end(&mut self) {
         self.active = self.active.saturating_sub(1);
-    }
-
-    /// The transaction begun last never reached it.
-    pub(super) fn take_back(&mut self) {
-        self.end();
-        self.totals.requests = self.totals.requests.saturating_sub(1);
     }
 
     pub(super) fn add_traffic(&mut self, now: Timestamp, bytes: u64, packets: u64) {

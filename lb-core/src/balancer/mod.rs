@@ -7,8 +7,8 @@
 //!                               its limits         back
 //! ```
 //!
-//! The caller says what becomes of each pick: [`Balancer::first_byte`], [`Balancer::traffic`], and in the end exactly one of
-//! [`Balancer::ended`] and [`Balancer::unsent`]. A pick allocates nothing, but for a client that begins a session.
+//! The caller says what becomes of each pick: [`Balancer::reached`], [`Balancer::first_byte`], [`Balancer::traffic`], and in the
+//! end exactly one of [`Balancer::ended`] and [`Balancer::unsent`]. A pick allocates nothing, but for a client that begins a session.
 
 mod member;
 mod outcome;
@@ -56,6 +56,9 @@ pub struct Balancer {
     pointer: Option<usize>,
     /// Choices that took a turn.
     round: u64,
+    /// Those among them for requests that were refused once. They go round by themselves: if they took turns of the others,
+    /// always the same services would be left out where refusals come in the time of the round.
+    second_round: u64,
     sessions: Sessions,
     refused: [u64; NoService::ALL.len()],
     outputs: VecDeque<Output>,
@@ -76,6 +79,7 @@ impl Balancer {
             startup: SlowStart::new(settings.startup_rr_factor),
             pointer: None,
             round: 0,
+            second_round: 0,
             sessions: Sessions::new((32, 128), Duration::ZERO, 0),
             refused: [0; NoService::ALL.len()],
             outputs: VecDeque::new(),
@@ -137,7 +141,10 @@ impl Balancer {
         let member = self.members.get_mut(position).ok_or(NoService::Empty)?;
         member.begin();
         self.pointer = Some(position);
-        self.startup.handle_request();
+        // A request that persistence keeps, and a second try, are nobody's turn.
+        if tried.is_empty() && !matches!(why, PickedBy::SourceIp | PickedBy::Cookie) {
+            self.startup.handle_request();
+        }
         if matches!(self.persistence, LocalPersistence::SourceIp { .. }) {
             self.sessions.used(now, client.address, member.id);
         }
@@ -160,6 +167,14 @@ impl Balancer {
         }
     }
 
+    /// Something of a transaction reached the member: it is a request of the member's. To be told once, before
+    /// [`Balancer::ended`].
+    pub fn reached(&mut self, _now: Timestamp, member: MemberId) {
+        if let Some(member) = self.member_mut(member) {
+            member.count_request();
+        }
+    }
+
     /// A transaction is over.
     pub fn ended(&mut self, _now: Timestamp, member: MemberId) {
         if let Some(member) = self.member_mut(member) {
@@ -169,17 +184,14 @@ impl Balancer {
     }
 
     /// A transaction never reached the member: it is over, and was no request of the member's.
-    pub fn unsent(&mut self, _now: Timestamp, member: MemberId) {
-        if let Some(member) = self.member_mut(member) {
-            member.take_back();
-        }
-        self.retired.retain(|m| m.active > 0);
+    pub fn unsent(&mut self, now: Timestamp, member: MemberId) {
+        self.ended(now, member);
     }
 
     /// Carries out what is due: ends of drains and of sessions.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.sessions.handle_timeout(now);
-        for member in &mut self.members {
+        for member in self.members.iter_mut().chain(&mut self.retired) {
             if member.drain_ends(now) {
                 self.outputs.push_back(Output::Cut(member.id));
             }
@@ -188,7 +200,7 @@ impl Balancer {
 
     /// When [`Balancer::handle_timeout`] is to be called next.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let drains = self.members.iter().filter_map(|m| match m.drain {
+        let drains = self.members.iter().chain(&self.retired).filter_map(|m| match m.drain {
             Drain::On { until } => Some(until),
             Drain::Off | Drain::Over => None,
         });

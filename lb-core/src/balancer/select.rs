@@ -34,12 +34,13 @@ impl Balancer {
         }
         self.gather(now, tried)?;
         let method = self.startup.method(self.method);
-        if let Some(position) = self.ration(now, method, client.address) {
+        if let Some(position) = self.ration(now, method, client.address, tried.is_empty()) {
             return Ok(Chosen::without_score(position, PickedBy::Ramp));
         }
-        let choice = choose(method, &self.candidates, self.pointer, self.round, client.address)
-            .ok_or(NoService::Empty)?;
-        self.round = self.round.wrapping_add(u64::from(choice.took_turn));
+        let round = if tried.is_empty() { &mut self.round } else { &mut self.second_round };
+        let choice =
+            choose(method, &self.candidates, self.pointer, *round, client.address).ok_or(NoService::Empty)?;
+        *round = round.wrapping_add(u64::from(choice.took_turn));
         let position = self.candidates.get(choice.index).map_or(0, |c| c.position);
         let why = PickedBy::Method(choice.why);
         Ok(Chosen { position, why, score: choice.score, tied: choice.tied })
@@ -88,7 +89,8 @@ impl Balancer {
 
     /// Leaves out the candidates that came back and whose turn it is not. Returns one that gets the request by its turn alone,
     /// because the method compares nothing, or nothing of this member that is known.
-    fn ration(&mut self, now: Timestamp, method: LbMethod, client: IpAddr) -> Option<usize> {
+    /// Turns are saved up by the request, not by the try.
+    fn ration(&mut self, now: Timestamp, method: LbMethod, client: IpAddr, saves_up: bool) -> Option<usize> {
         let percent = |members: &[Member], c: &Candidate| {
             members.get(c.position).map_or(FULL, |m| m.ramp.percent(now, self.slow_start))
         };
@@ -110,7 +112,9 @@ impl Balancer {
             }
             let mine = share(&self.members, candidate);
             let Some(member) = self.members.get_mut(candidate.position) else { continue };
-            member.ramp.save_up(mine, all);
+            if saves_up {
+                member.ramp.save_up(mine, all);
+            }
             if let Some(credit) = member.ramp.turn()
                 && holder.is_none_or(|(most, _)| credit > most)
             {

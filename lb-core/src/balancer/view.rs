@@ -54,7 +54,7 @@ pub struct MemberView {
     pub response_time: Option<Rtt>,
     /// Time to the first byte of real responses.
     pub ttfb: Option<Rtt>,
-    /// Requests given to it.
+    /// Requests that have reached it, ever.
     pub requests: u64,
     /// Bytes both ways, ever.
     pub bytes: u64,

@@ -23,6 +23,20 @@ fn a_draining_service_gets_nothing_new_and_what_runs_goes_on_until_the_deadline(
 }
 
 #[test]
+fn the_deadline_holds_for_a_service_that_the_configuration_has_no_more() {
+    let mut lb = Played::up(settings(LRTM, 2));
+    let (old, _) = (lb.pick(), lb.pick());
+    lb.lb.handle_drain(at(10), &service(0), Some(seconds(30)));
+    let mut without = settings(LRTM, 2);
+    without.members.remove(0);
+    lb.lb.reconfigure(at(20), without);
+    assert_eq!(lb.lb.poll_timeout(), Some(at(40)));
+    lb.go_to(at(40));
+    assert_eq!((lb.lb.poll_output(), lb.lb.poll_output()), (Some(Output::Cut(old.member)), None));
+    assert_eq!((lb.lb.poll_timeout(), lb.lb.view(at(40)).retired_active), (None, 1));
+}
+
+#[test]
 fn a_drain_taken_back_in_time_cuts_nothing() {
     let mut lb = Played::up(settings(LbMethod::RoundRobin, 2));
     lb.lb.handle_drain(at(0), &service(0), Some(seconds(30)));

@@ -80,6 +80,7 @@ fn play(method: LbMethod, persistent: bool, events: &[Event]) -> Vec<Result<Pick
             }
             Event::End { which } if !open.is_empty() => {
                 let pick = open.swap_remove(which % open.len());
+                lb.lb.reached(lb.now, pick.member);
                 lb.lb.ended(lb.now, pick.member);
             }
             Event::Unsent { which } if !open.is_empty() => {

@@ -101,6 +101,26 @@ fn weights_count_in_the_ramp() {
     assert_eq!(lb.shares(1_000), [500, 500]);
 }
 
+/// s0 refuses every connection; s1 has its share of the requests, not of the tries.
+#[test]
+fn second_tries_save_up_no_turns() {
+    let mut lb = back(LbMethod::RoundRobin);
+    lb.now = at(50);
+    let mut mine = 0;
+    for _ in 0..3_000 {
+        let pick = lb.pick();
+        mine += usize::from(pick.position == 1);
+        lb.lb.unsent(lb.now, pick.member);
+        if pick.position == 0 {
+            let again = lb.lb.pick(lb.now, &from(Ipv4Addr::LOCALHOST), &[pick.member]).unwrap();
+            mine += usize::from(again.position == 1);
+            lb.lb.unsent(lb.now, again.member);
+        }
+    }
+    // 50 of 250.
+    assert!(mine.abs_diff(600) <= 1, "{mine}");
+}
+
 #[test]
 fn services_that_are_up_from_the_start_have_no_ramp() {
     let mut lb = Played::up(ramped(LbMethod::RoundRobin, 3));

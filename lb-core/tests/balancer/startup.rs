@@ -1,8 +1,8 @@
 //! Startup round robin, and times to the first byte that are not known yet.
 
-use crate::fixture::{LRT, LRTM, Played, at, service, settings, us};
+use crate::fixture::{LRT, LRTM, Played, at, from, seconds, service, settings, us};
 use gslb_types::{LbMethod, ServiceState};
-use lb_core::{BalancerSettings, PickedBy, Why};
+use lb_core::{BalancerSettings, LocalPersistence, PickedBy, Why};
 
 fn with_factor(method: LbMethod, members: usize, factor: u32) -> BalancerSettings {
     BalancerSettings { startup_rr_factor: factor, ..settings(method, members) }
@@ -40,6 +40,21 @@ fn it_begins_again_when_a_service_comes_up_and_when_the_method_changes() {
     assert_eq!(lb.lb.view(at(0)).startup_left, 20);
     lb.lb.reconfigure(at(0), with_factor(LRT, 2, 3));
     assert_eq!(lb.lb.view(at(0)).startup_left, 6);
+}
+
+/// They say nothing of who would have had a turn.
+#[test]
+fn requests_kept_by_persistence_and_second_tries_do_not_shorten_the_round_robin() {
+    let persistence = LocalPersistence::SourceIp { mask_v4: 32, mask_v6: 128, timeout: seconds(60), cap: 9 };
+    let mut lb = Played::up(BalancerSettings { persistence, ..with_factor(LRTM, 3, 10) });
+    let left = |lb: &Played| lb.lb.view(at(0)).startup_left;
+    lb.serve(5);
+    assert_eq!(left(&lb), 29, "the first had a turn, the others stay with it");
+    let stranger = from([192, 0, 2, 9]);
+    let refused = lb.lb.pick(at(0), &stranger, &[]).unwrap();
+    lb.lb.unsent(at(0), refused.member);
+    lb.lb.pick(at(0), &stranger, &[refused.member]).unwrap();
+    assert_eq!(left(&lb), 28);
 }
 
 #[test]

@@ -57,6 +57,36 @@ fn the_pointer_and_the_round_outlive_a_reload() {
     }
 }
 
+/// s0 is up by its monitors, and refuses every connection: each of its requests goes to another.
+#[test]
+fn the_turns_of_a_service_that_refuses_are_shared_by_the_others_and_nobody_is_doubled() {
+    let heavy = gslb_types::Weight::new(2).unwrap();
+    for (method, weights, expected) in [
+        (LbMethod::RoundRobin, [1, 1, 1], [1_000, 1_500, 1_500]),
+        (LbMethod::RoundRobin, [2, 1, 1], [1_500, 1_500, 1_500]),
+        (LRTM, [1, 1, 1], [1_500, 1_500, 1_500]),
+    ] {
+        let mut settings = settings(method, 3);
+        for (member, weight) in settings.members.iter_mut().zip(weights) {
+            member.weight = if weight == 2 { heavy } else { member.weight };
+        }
+        let mut lb = Played::up(settings);
+        let mut shares = [0; 3];
+        for _ in 0..3_000 {
+            let mut pick = lb.pick();
+            shares[pick.position] += 1;
+            if pick.position == 0 {
+                lb.lb.unsent(lb.now, pick.member);
+                pick = lb.lb.pick(lb.now, &crate::fixture::client(), &[pick.member]).unwrap();
+                shares[pick.position] += 1;
+            }
+            lb.lb.ended(lb.now, pick.member);
+        }
+        println!("{} {weights:?}, s0 refuses: {shares:?} of 3000", method.as_str());
+        assert_eq!(shares, expected, "{}", method.as_str());
+    }
+}
+
 #[test]
 fn no_matter_how_many_threads_ask_each_gets_its_turn() {
     let lb = std::sync::Mutex::new(Played::up(settings(LRTM, 3)));

@@ -75,5 +75,22 @@ fn the_end_of_a_transaction_is_counted_once_and_never_below_zero() {
     assert_eq!(lb.lb.view(lb.now).active(), 1);
     lb.lb.ended(lb.now, second.member);
     lb.lb.ended(lb.now, second.member);
-    assert_eq!((lb.lb.view(lb.now).active(), lb.lb.view(lb.now).members[0].requests), (0, 2));
+    assert_eq!(lb.lb.view(lb.now).active(), 0);
+}
+
+/// It is exported as a counter, which must not go back.
+#[test]
+fn a_request_counts_at_a_service_as_soon_as_it_has_reached_it_and_is_never_taken_back() {
+    let mut lb = Played::up(settings(LRTM, 1));
+    let mut seen = Vec::new();
+    let (lost, reached) = (lb.pick(), lb.pick());
+    let mut look = |lb: &Played| seen.push(lb.lb.view(lb.now).members[0].requests);
+    look(&lb);
+    lb.lb.reached(lb.now, reached.member);
+    look(&lb);
+    lb.lb.unsent(lb.now, lost.member);
+    look(&lb);
+    lb.lb.ended(lb.now, reached.member);
+    look(&lb);
+    assert_eq!(seen, [0, 1, 1, 1]);
 }

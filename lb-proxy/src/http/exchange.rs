@@ -110,6 +110,8 @@ impl Attempts<'_> {
                     let now = Instant::now();
                     if head.status() == StatusCode::OK {
                         exchange.transaction.first_byte(now, now.saturating_duration_since(dispatched));
+                    } else {
+                        exchange.transaction.reached();
                     }
                     return Ok((head, exchange));
                 }
