@@ -2,7 +2,7 @@
 
 use super::own_column::Advertised;
 use super::{Heard, Node, Output};
-use gslb_types::{Ldns, Reach, Timestamp};
+use gslb_types::{Ldns, Reach, Rtt, Timestamp};
 use mep_core::ServiceMetric;
 use probes_core::prober::{Origin, Sighting};
 use probes_core::{monitors, prober};
@@ -96,15 +96,19 @@ impl Node {
                 self.tell_local(service);
                 self.metrics_changed(now);
             }
-            monitors::Output::Measured { service, mean, .. } => {
-                if self.fed.note_response_time(service, mean) {
-                    return self.judge_fed(now, [service]);
-                }
-                self.health.own_response_time(now, service, Some(mean));
-                self.tell_local(service);
-                self.metrics_changed(now);
-            }
+            monitors::Output::Measured { service, mean, .. } => self.mean_is(now, service, Some(mean)),
+            monitors::Output::Remeaned { service, mean } => self.mean_is(now, service, mean),
         }
+    }
+
+    /// The response time of a service, as its monitors have it.
+    fn mean_is(&mut self, now: Timestamp, service: usize, mean: Option<Rtt>) {
+        if self.fed.note_response_time(service, mean) {
+            return self.judge_fed(now, [service]);
+        }
+        self.health.own_response_time(now, service, mean);
+        self.tell_local(service);
+        self.metrics_changed(now);
     }
 
     /// Tells the exchange how this site's services are.

@@ -80,9 +80,9 @@ impl Fed {
     }
 
     /// Notes what monitors measured of a service that has a source. Whether it has one.
-    pub(super) fn note_response_time(&mut self, service: usize, response_time: Rtt) -> bool {
+    pub(super) fn note_response_time(&mut self, service: usize, response_time: Option<Rtt>) -> bool {
         let Some(monitored) = self.monitored.get_mut(&service) else { return false };
-        monitored.response_time = Some(response_time);
+        monitored.response_time = response_time;
         true
     }
 }

@@ -337,7 +337,9 @@ impl Health {
         let Some(verdict) = verdict else { return };
         judged.response_time = verdict.response_time;
         let judge = std::mem::replace(&mut judged.judge, verdict.judge);
-        if (judge, judged.state) != (verdict.judge, verdict.state) {
+        // Why nobody knows is news, however long nobody has.
+        let is_learning = verdict.state == ServiceState::Learning;
+        if (judge, judged.state) != (verdict.judge, verdict.state) || is_learning {
             judged.reason.clone_from(&verdict.reason);
         }
         if judged.state == verdict.state {

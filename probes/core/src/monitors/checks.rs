@@ -54,15 +54,23 @@ impl Monitors {
                 None
             }
         };
-        let measured = measured.filter(|_| monitor.settings.measures && !monitor.settings.reverse);
+        let before = monitor.measures_now();
         monitor.learn(now, outcome);
+        // A first pass of several that it takes measures nothing yet: the service is still down.
+        let measured = measured.filter(|_| !monitor.settings.reverse && monitor.measures_now().is_some());
+        let is_lost = before.is_some() && monitor.measures_now().is_none();
         // After the verdict, by which the wait goes.
         let due = monitor.next_turn(now, &mut self.chance);
         monitor.phase = Phase::Due(due);
         self.due.set(key, due);
-        self.judge(now, position, false);
+        // Before the verdict: who hears that a service is up knows at once how quick it is.
         if let Some(rtt) = measured {
             self.tell_measured(key, rtt);
+        }
+        self.judge(now, position, false);
+        if is_lost && let Some(service) = self.services.get(position) {
+            let (service, mean) = (service.index, service.response_time());
+            self.outputs.push_back(Output::Remeaned { service, mean });
         }
     }
 

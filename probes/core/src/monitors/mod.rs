@@ -5,8 +5,11 @@
 //! failures in a row to turn a verdict (faults I-56).
 //!
 //! A service is up once the weights of the monitors that pass reach its threshold, down as soon as they no longer can, and
-//! learning in between. Without a threshold all of them must pass. Without monitors it is up. A monitor that this process
-//! may not run, and that never gave a verdict, is left out as if it were not bound; one that gave a verdict keeps it.
+//! learning in between. Without a threshold all of them must pass. Without monitors it is up.
+//!
+//! A check that can't be done (no descriptor, no CA certificates, no such command) never makes a service up, nor keeps it so:
+//! after `fall` of them in a row nothing is known any more, and the service is learning with the reason shown. Only a ping
+//! that this process may not send at all is left out as if it were not bound; with no other monitor the service is learning.
 //!
 //! Thousands of monitors are spread: at the start by a budget, from then on because their beats are shifted against each
 //! other by lot.
@@ -105,7 +108,8 @@ pub struct ServiceSettings {
 pub enum Output {
     /// Do this check, and report what was seen.
     Check(CheckRequest),
-    /// The state of a service: when it changes, and of each service when the bindings are set.
+    /// The state of a service: when it changes, when there is another reason for not knowing it, and of each service when the
+    /// bindings are set.
     Verdict {
         /// The service.
         service: usize,
@@ -122,8 +126,15 @@ pub enum Output {
         monitor: usize,
         /// What it measured.
         response_time: Rtt,
-        /// The mean over the service's monitors that measure and have measured.
+        /// The mean over the service's monitors that measure, have measured, and pass.
         mean: Rtt,
+    },
+    /// The mean is another one although nothing was measured: a monitor that was part of it passes no longer.
+    Remeaned {
+        /// The service.
+        service: usize,
+        /// The mean over those that are left; `None` if none is.
+        mean: Option<Rtt>,
     },
 }
 

@@ -20,11 +20,12 @@ pub(super) const SLACK: Duration = Duration::from_millis(500);
 ///   |   |                                 +-------------------------------+ |
 ///   |   +-------------------------------------------------------------------+
 ///   |                          first result fails
-///   +--- from anywhere, when `fall` checks in a row were not reported at all
+///   +--- from passing, when `fall` checks in a row brought nothing: not reported at all, or could not be done
 /// ```
 ///
-/// The way back to unknown is for a checker that died: its last word must not stand for ever (faults I-57), yet its silence
-/// says nothing bad about the service.
+/// The way back to unknown is for a checker that died, and for one that lost what it needs (descriptors, the CA's file, the
+/// command): a last pass must not stand for ever (faults I-57), yet neither says anything bad about the service. A failure
+/// stands: that nothing can be found out any more is no sign of recovery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Health {
     /// No result yet, or none any more.
@@ -73,8 +74,8 @@ pub(super) struct Monitor {
     turn: Timestamp,
     /// Whether this process may do it, as far as is known.
     is_permitted: bool,
-    /// Checks in a row that nobody reported.
-    unreported: u32,
+    /// Checks in a row that brought nothing, be it that nobody reported them or that they could not be done.
+    missed: u32,
     since: Timestamp,
     in_a_row: u32,
     history: History,
@@ -91,7 +92,7 @@ impl Monitor {
             response_time: None,
             turn,
             is_permitted: true,
-            unreported: 0,
+            missed: 0,
             since: now,
             in_a_row: 0,
             history: History::default(),
@@ -142,20 +143,19 @@ impl Monitor {
     pub(super) fn learn(&mut self, now: Timestamp, outcome: Option<CheckOutcome>) {
         let before = self.passing();
         self.is_permitted = match outcome {
-            Some(CheckOutcome::NotPermitted | CheckOutcome::Unable(_)) => false,
+            Some(CheckOutcome::NotPermitted) => false,
             Some(_) => true,
             None => self.is_permitted,
         };
         let seen = Seen::of(outcome, self.settings.reverse);
-        self.unreported = if seen == Seen::Unreported { self.unreported.saturating_add(1) } else { 0 };
+        self.missed = if seen.passes().is_none() { self.missed.saturating_add(1) } else { 0 };
         match &seen {
             Seen::Passed { response_time, .. } => {
                 self.response_time = response_time.or(self.response_time);
                 self.pass();
             }
             Seen::Failed(why) => self.fail(why.clone()),
-            Seen::Unreported if self.unreported >= self.settings.fall => self.health = Health::Unknown,
-            Seen::Unreported | Seen::NotDone(_) => {}
+            Seen::Unreported | Seen::NotDone(_) => self.miss(),
         }
         let is_alike = self.history.last().is_some_and(|last| last.passes() == seen.passes());
         self.in_a_row = if is_alike { self.in_a_row.saturating_add(1) } else { 1 };
@@ -183,9 +183,29 @@ impl Monitor {
         }
     }
 
-    /// Whether it has a say: not while it may not run and never could.
+    fn miss(&mut self) {
+        if self.is_passing() && self.missed >= self.settings.fall {
+            self.health = Health::Unknown;
+        }
+    }
+
+    /// Whether it has a say: not a ping that this process may not send, as long as it says nothing. That is how the node was
+    /// started, and no more to be had from it. What else can't be done is a fault to be mended, and until then nobody knows.
     pub(super) fn counts(&self) -> bool {
-        self.is_permitted || self.health != Health::Unknown
+        self.is_permitted || *self.settings.check != Check::Ping || self.health != Health::Unknown
+    }
+
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self.health, Health::Passing { .. })
+    }
+
+    /// What the last checks brought, if that was nothing, so that its verdict is an old one.
+    fn unchecked(&self) -> Option<String> {
+        match self.missed {
+            0 => None,
+            1 => Some(format!("the last check: {}", self.last())),
+            missed => Some(format!("the last {missed} checks: {}", self.last())),
+        }
     }
 
     /// What it does, and what it saw.
@@ -197,12 +217,20 @@ impl Monitor {
         }
     }
 
-    /// Why it fails; empty while it does not.
-    pub(super) fn why(&self) -> &str {
-        match &self.health {
-            Health::Failing { why, .. } => why,
-            Health::Unknown | Health::Passing { .. } => "",
+    /// Why it fails, and if that is old news, why there is no other; empty while it does not fail.
+    pub(super) fn failure(&self) -> String {
+        match (&self.health, self.unchecked()) {
+            (Health::Failing { why, .. }, None) => self.describe(why),
+            (Health::Failing { why, .. }, Some(unchecked)) => {
+                format!("{}; {unchecked}", self.describe(why))
+            }
+            (Health::Unknown | Health::Passing { .. }, _) => String::new(),
         }
+    }
+
+    /// What it adds to the service's response time.
+    pub(super) fn measures_now(&self) -> Option<Rtt> {
+        self.response_time.filter(|_| self.settings.measures && self.is_passing())
     }
 
     pub(super) fn last(&self) -> String {

@@ -15,7 +15,7 @@ pub struct ServiceView {
     pub reason: String,
     /// Since when it is so.
     pub since: Timestamp,
-    /// The mean over its monitors that have measured.
+    /// The mean over its monitors that measure, have measured, and pass.
     pub response_time: Option<Rtt>,
     /// Its monitors, in the order they were bound.
     pub monitors: Vec<MonitorView>,
@@ -63,16 +63,17 @@ impl Service {
         Service { index, name, monitors, threshold, state, reason: String::new(), since }
     }
 
-    /// Judges anew from the monitors: whether the state is another one.
+    /// Judges anew from the monitors: whether the state is another one, or has another reason where that is all there is to
+    /// know.
     pub(super) fn judge(&mut self, now: Timestamp) -> bool {
         let (state, reason) = self.verdict();
-        let is_other = state != self.state;
+        let is_news = state != self.state || (state == ServiceState::Learning && reason != self.reason);
         self.reason = reason;
-        if is_other {
+        if state != self.state {
             self.state = state;
             self.since = now;
         }
-        is_other
+        is_news
     }
 
     fn verdict(&self) -> (ServiceState, String) {
@@ -84,9 +85,10 @@ impl Service {
         let (passing, failing) = (weight(is_passing), weight(is_failing));
         let all = weight(|_| true);
         let needed = self.threshold.map_or(all, |threshold| threshold.min(all));
-        let failed = first(is_failing).map(|m| m.describe(m.why()));
+        let failed = first(is_failing).map(Monitor::failure);
         let of = |some: u32| format!("monitors of weight {some} pass, {needed} is needed");
         match (failed, self.threshold) {
+            _ if all == 0 && !self.monitors.is_empty() => (ServiceState::Learning, self.none_fails()),
             // What is unknown may still pass.
             (Some(why), None) if all - failing < needed => (ServiceState::Down, why),
             (Some(why), Some(_)) if all - failing < needed => {
@@ -112,10 +114,10 @@ impl Service {
         }
     }
 
-    /// The arithmetic mean over the monitors that measure and have measured (behaviour 5, [S-LRTM]), whole microseconds.
+    /// The arithmetic mean over the monitors that measure and have measured (behaviour 5, [S-LRTM]), whole microseconds. What
+    /// a monitor measured before it began to fail, or to find out nothing, is of a service that is no more.
     pub(super) fn response_time(&self) -> Option<Rtt> {
-        let measured =
-            || self.monitors.iter().filter(|m| m.settings.measures).filter_map(|m| m.response_time);
+        let measured = || self.monitors.iter().filter_map(Monitor::measures_now);
         let sum: u64 = measured().map(|rtt| u64::from(rtt.as_micros())).sum();
         let mean = sum.checked_div(measured().count() as u64)?;
         Some(Rtt::from_micros(u32::try_from(mean).unwrap_or(u32::MAX)))

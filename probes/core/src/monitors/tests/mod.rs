@@ -4,6 +4,7 @@ mod faults;
 mod pace;
 mod reload;
 mod storm;
+mod undone;
 mod verdicts;
 mod weights;
 
@@ -43,6 +44,7 @@ struct Bench {
     checks: VecDeque<CheckRequest>,
     verdicts: Vec<(usize, ServiceState)>,
     measured: Vec<(usize, Rtt, Rtt)>,
+    remeaned: Vec<(usize, Option<Rtt>)>,
 }
 
 impl Bench {
@@ -53,6 +55,7 @@ impl Bench {
             checks: VecDeque::new(),
             verdicts: Vec::new(),
             measured: Vec::new(),
+            remeaned: Vec::new(),
         };
         bench.machine.set_bindings(at(0), services);
         bench.collect();
@@ -67,6 +70,7 @@ impl Bench {
                 Output::Measured { service, response_time, mean, .. } => {
                     self.measured.push((service, response_time, mean));
                 }
+                Output::Remeaned { service, mean } => self.remeaned.push((service, mean)),
             }
         }
     }
@@ -88,11 +92,29 @@ impl Bench {
         self.collect();
     }
 
+    /// Answers the next checks: passed, failed, unable, not permitted, and no report at all.
     fn run(&mut self, results: &str) {
         for result in results.chars() {
             let request = self.next_check();
-            self.reply(&request, if result == 'P' { passed(10) } else { failed() });
+            match result {
+                'P' => self.reply(&request, passed(10)),
+                'F' => self.reply(&request, failed()),
+                'U' => self.reply(&request, unable()),
+                'N' => self.reply(&request, CheckOutcome::NotPermitted),
+                '-' => self.leave(),
+                other => panic!("{other}"),
+            }
         }
+    }
+
+    /// Lets time pass until the machine gives a check up.
+    fn leave(&mut self) {
+        let before = self.machine.stats().overdue;
+        while self.machine.stats().overdue == before {
+            self.now = self.machine.poll_timeout().expect("something to wait for");
+            self.machine.handle_timeout(self.now);
+        }
+        self.collect();
     }
 
     fn state(&self, service: usize) -> ServiceState {
@@ -110,6 +132,10 @@ fn passed(rtt: u32) -> CheckOutcome {
 
 fn failed() -> CheckOutcome {
     CheckOutcome::Failed("connection refused".to_owned())
+}
+
+fn unable() -> CheckOutcome {
+    CheckOutcome::Unable("no such command".to_owned())
 }
 
 fn at_port(port: u16) -> SocketAddr {

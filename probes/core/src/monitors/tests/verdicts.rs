@@ -73,32 +73,6 @@ fn the_response_time_is_the_mean_of_the_last_passed_checks() {
 }
 
 #[test]
-fn a_monitor_that_may_not_run_and_never_could_is_left_out() {
-    let ping = MonitorSettings { check: Check::Ping.into(), ..tcp(80) };
-    let mut bench = Bench::new(vec![service(0, vec![ping.clone(), tcp(80)]), service(1, vec![ping])]);
-    for _ in 0..3 {
-        let request = bench.next_check();
-        let outcome = if *request.check == Check::Ping { CheckOutcome::NotPermitted } else { passed(9) };
-        bench.reply(&request, outcome);
-    }
-    assert_eq!((bench.state(0), bench.reason(0).as_str()), (Up, "all monitors pass"));
-    let reason = "no monitor can run: ping 192.0.2.1: not permitted to this process";
-    assert_eq!((bench.state(1), bench.reason(1).as_str()), (Up, reason));
-    assert_eq!(bench.machine.stats().not_permitted, 2);
-}
-
-#[test]
-fn a_monitor_that_may_no_longer_run_keeps_its_verdict() {
-    let mut bench = Bench::new(vec![service(0, vec![tcp(80)])]);
-    bench.run("F");
-    for _ in 0..10 {
-        let request = bench.next_check();
-        bench.reply(&request, CheckOutcome::NotPermitted);
-    }
-    assert_eq!(bench.verdicts, [(0, Learning), (0, Down)]);
-}
-
-#[test]
 fn a_report_counts_once() {
     let mut bench = Bench::new(vec![service(0, vec![MonitorSettings { fall: 2, ..tcp(80) }])]);
     bench.run("P");

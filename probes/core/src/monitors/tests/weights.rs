@@ -70,16 +70,6 @@ fn the_reason_says_what_passes_and_what_fails() {
 }
 
 #[test]
-fn monitors_that_can_not_run_lower_the_threshold_to_what_is_left() {
-    let mut bench = weighted(&[3, 1], Some(3));
-    let heavy = bench.checks.pop_front().unwrap();
-    bench.reply(&heavy, CheckOutcome::Unable("no such command".to_owned()));
-    assert_eq!(answer(&mut bench, "P"), Up);
-    assert_eq!(bench.machine.view(0).unwrap().monitors[0].last, "no such command");
-    assert_eq!(bench.machine.stats().not_permitted, 1);
-}
-
-#[test]
 fn another_threshold_counts_from_the_reload_on() {
     let mut bench = weighted(&[1, 1], Some(1));
     assert_eq!(answer(&mut bench, "PF"), Up);
