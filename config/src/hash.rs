@@ -5,8 +5,9 @@
 //! between nodes of different versions: a change to either makes every pair of old and new nodes warn. So a setting that
 //! older versions do not have stands in the text only where it is not at its default.
 
-use crate::model::{Config, Node, Service, Site, Vserver};
+use crate::model::{Config, Node, Service, Site};
 use crate::monitor;
+use crate::policy::{Domain, Vserver};
 use gslb_types::{Transport, TriggerMonitor};
 use siphasher::sip::SipHasher24;
 use std::fmt::Display;
@@ -82,7 +83,7 @@ fn vserver(c: &Config, v: &Vserver) -> String {
     )
 }
 
-fn domain(c: &Config, d: &crate::model::Domain) -> String {
+fn domain(c: &Config, d: &Domain) -> String {
     let vserver = c.vservers.get(d.vserver).map_or("", |v| v.name.as_str());
     format!("{} {vserver} {}", d.name.to_lowercase(), d.ttl)
 }

@@ -30,4 +30,5 @@ pub use error::{Error, Errors};
 pub use lb::{LbCertificate, LbForwarded, LbKind, LbMember, LbPersistence, LbTimeouts, LbVserver};
 pub use load::load;
 pub use model::*;
+pub use policy::{Answer, Binding, Domain, Vserver};
 pub use source::{Feed, Source};

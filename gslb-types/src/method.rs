@@ -47,6 +47,14 @@ pub enum GslbMethod {
     RoundRobin,
     /// A hash of the LDNS address: the same site as long as it is up.
     SourceIpHash,
+    /// The site with the fewest open transactions.
+    LeastConnections,
+    /// The site with the lowest product of open transactions and response time.
+    LeastResponseTime,
+    /// The site with the fewest bytes both ways over the last 14 s.
+    LeastBandwidth,
+    /// The site with the fewest packets both ways over the last 14 s.
+    LeastPackets,
 }
 
 impl GslbMethod {
@@ -56,7 +64,16 @@ impl GslbMethod {
             GslbMethod::Rtt => "rtt",
             GslbMethod::RoundRobin => "round_robin",
             GslbMethod::SourceIpHash => "source_ip_hash",
+            GslbMethod::LeastConnections => "least_connections",
+            GslbMethod::LeastResponseTime => "least_response_time",
+            GslbMethod::LeastBandwidth => "least_bandwidth",
+            GslbMethod::LeastPackets => "least_packets",
         }
+    }
+
+    /// Whether it decides without anything that would have to be measured first, so that it can stand in for others.
+    pub const fn always_can(self) -> bool {
+        matches!(self, GslbMethod::RoundRobin | GslbMethod::SourceIpHash)
     }
 }
 

@@ -6,7 +6,7 @@
 use super::{CellState, View};
 use crate::params::{Params, parse};
 use crate::refusal::{Refusal, quoted};
-use gslb_core::decide::Verdict as Decided;
+use gslb_core::decide::{Load, Verdict as Decided};
 use gslb_core::{Client, Decision, Family, decide};
 use gslb_types::{AllDown, GslbMethod, LbMethod, Reach, Rtt};
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,32 @@ pub enum Reason {
         /// How far it is.
         rtt_us: u32,
     },
-    /// So many sites are within the selection tolerance.
+    /// What an eligible site has to do.
+    Load {
+        /// The site.
+        site: String,
+        /// Open transactions, bytes, packets or microseconds of its services; nothing if that is not told.
+        n: Option<u64>,
+        /// The weights of those services together.
+        weight: Option<u32>,
+    },
+    /// Nothing is told of what any site has to do.
+    NothingTold,
+    /// A site of which nothing is told has its share by the backup method.
+    ShareOfUntold {
+        /// Which.
+        site: String,
+    },
+    /// The site that has the least to do.
+    Least {
+        /// Which.
+        site: String,
+        /// What it has to do.
+        n: u64,
+        /// Over this weight.
+        weight: u32,
+    },
+    /// So many sites are as good.
     Equal {
         /// How many.
         sites: usize,
@@ -315,10 +340,38 @@ fn step(view: &View<'_>, policy: &config::Vserver, family: Family, reason: gslb_
             let text = format!("{site} is the nearest: {}", ms(rtt));
             (Reason::Nearest { site, rtt_us: rtt.as_micros() }, text)
         }
+        R::Load(site, load) => {
+            let (site, unit) = (view.site(site), unit(policy.metric));
+            let text = match load {
+                Some(Load { n, weight }) => format!("{site} has {n} {unit} over a weight of {weight}"),
+                None => format!("{site} tells nothing of what it has to do"),
+            };
+            (Reason::Load { site, n: load.map(|l| l.n), weight: load.map(|l| l.weight) }, text)
+        }
+        R::NothingTold => {
+            (Reason::NothingTold, "no site tells what it has to do, so the backup method decides".to_owned())
+        }
+        R::ShareOfUntold(site) => {
+            let site = view.site(site);
+            let text = format!("{site} tells nothing, and it has what the backup method gives it");
+            (Reason::ShareOfUntold { site }, text)
+        }
+        R::Least(site, Load { n, weight }) => {
+            let site = view.site(site);
+            let text =
+                format!("{site} has the least to do: {n} {} over a weight of {weight}", unit(policy.metric));
+            (Reason::Least { site, n, weight }, text)
+        }
         R::Equal(sites) => {
             let tolerance = policy.selection_tolerance;
-            let text =
-                format!("{sites} sites are within the selection tolerance of {tolerance:?} and take turns");
+            let text = match policy.method {
+                GslbMethod::Rtt => {
+                    format!(
+                        "{sites} sites are within the selection tolerance of {tolerance:?} and take turns"
+                    )
+                }
+                _ => format!("{sites} sites have as little to do and take turns"),
+            };
             (Reason::Equal { sites }, text)
         }
         R::Chosen(site, method) => {
@@ -347,6 +400,18 @@ fn site_step(site: String, reach: Reach) -> (Reason, String) {
         Reach::Unreachable => format!("{site} does not reach it"),
     };
     (Reason::Site { site, state: reach.into(), rtt_us: reach.rtt().map(Rtt::as_micros) }, text)
+}
+
+/// What loads are counted in.
+fn unit(metric: Option<LbMethod>) -> &'static str {
+    match metric {
+        Some(LbMethod::LeastBandwidth) => "bytes",
+        Some(LbMethod::LeastPackets) => "packets",
+        Some(LbMethod::LeastResponseTime | LbMethod::LeastResponseTimeMonitors) => {
+            "microseconds, times open transactions where those are told,"
+        }
+        _ => "open transactions",
+    }
 }
 
 fn all_down_text(all_down: AllDown) -> &'static str {

@@ -1,7 +1,8 @@
 //! What LB virtual servers must agree with: the services that stand for them, and the other listeners of the node.
 
 use super::{LbKind, LbVserver, Services};
-use crate::model::{Admin, Dns, Mep, Service, Vserver};
+use crate::model::{Admin, Dns, Mep, Service};
+use crate::policy::Binding;
 use crate::reader::Table;
 use crate::settings::taken;
 use gslb_types::{LbMethod, SiteIndex};
@@ -24,19 +25,24 @@ pub(crate) fn services_agree(services: &Services<'_>, lb: &[Option<LbVserver>]) 
     }
 }
 
-/// Whether the metric of a GSLB virtual server's local method is known of everything it is bound to.
+/// Whether the metric of a method is known of everything a GSLB virtual server is bound to.
 ///
 /// Traffic is counted where it passes through the nodes: at services that stand for an LB virtual server. Or a foreign load
 /// balancer counts it, which is their source. Times to the first
 /// byte exist only where requests are understood. Of what is wrong itself nothing is said.
-pub(crate) fn is_fed(vserver: &Vserver, services: &Services<'_>, lb: &[Option<LbVserver>]) -> bool {
-    let mut bound = vserver.bindings.iter().filter_map(|b| services.get(b.service));
+pub(crate) fn is_fed(
+    method: LbMethod,
+    bindings: &[Binding],
+    services: &Services<'_>,
+    lb: &[Option<LbVserver>],
+) -> bool {
+    let mut bound = bindings.iter().filter_map(|b| services.get(b.service));
     let understood = |at: usize| match lb.get(at) {
         Some(Some(lb)) => !matches!(lb.kind, LbKind::Tcp { .. }),
         Some(None) | None => true,
     };
-    let is_told = |s: &Service| s.feed.as_ref().is_some_and(|feed| feed.feeds(vserver.local_method));
-    match vserver.local_method {
+    let is_told = |s: &Service| s.feed.as_ref().is_some_and(|feed| feed.feeds(method));
+    match method {
         LbMethod::LeastResponseTimeMonitors | LbMethod::RoundRobin | LbMethod::SourceIpHash => true,
         LbMethod::LeastBandwidth | LbMethod::LeastPackets | LbMethod::LeastConnections => {
             bound.all(|service| service.lb_vserver.is_some() || is_told(service))

@@ -301,7 +301,7 @@ fn backup_addresses_stand_where_they_are_used_and_only_there() {
 fn the_backup_method_knows_what_to_do_without_rtts() {
     refused(
         &with("services = [\"web\"]", "backup_method = \"rtt\"\nservices = [\"web\"]"),
-        &["27:17: vservers[0].backup_method: can't be 'rtt': it answers while no RTT is known"],
+        &["27:17: vservers[0].backup_method: can't be 'rtt': it answers while nothing is measured"],
     );
 }
 

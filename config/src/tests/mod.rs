@@ -7,6 +7,7 @@ mod hashes;
 mod lb;
 mod meaning;
 mod monitors;
+mod policy;
 mod printed;
 mod random;
 mod sources;

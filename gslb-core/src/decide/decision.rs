@@ -30,7 +30,15 @@ pub enum Reason {
     OnlySite(SiteIndex),
     /// The nearest eligible site.
     Nearest(SiteIndex, Rtt),
-    /// So many sites are within the selection tolerance of it and take turns.
+    /// What an eligible site has to do; `None` if nothing is told of it.
+    Load(SiteIndex, Option<Load>),
+    /// Nothing is told of what any eligible site has to do, so the backup method answers.
+    NothingTold,
+    /// Nothing is told of this site, and it has what the backup method gives it.
+    ShareOfUntold(SiteIndex),
+    /// The eligible site that has the least to do.
+    Least(SiteIndex, Load),
+    /// So many sites are as good, those within the selection tolerance among them, and take turns.
     Equal(usize),
     /// The site chosen, by this method.
     Chosen(SiteIndex, GslbMethod),
@@ -38,6 +46,36 @@ pub enum Reason {
     Service(usize, LbMethod),
     /// The only eligible service of the site.
     OnlyService(usize),
+}
+
+/// What a site has to do: an exact fraction, which is less where the weight is more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Load {
+    /// Open transactions, bytes or packets of its services together; or microseconds, times transactions if those are told.
+    pub n: u64,
+    /// The weights of its services together.
+    pub weight: u32,
+}
+
+impl Load {
+    pub(super) fn and(self, other: Load) -> Load {
+        Load { n: self.n.saturating_add(other.n), weight: self.weight.saturating_add(other.weight) }
+    }
+
+    pub(super) fn is_less_than(self, other: Load) -> bool {
+        let (this, other) = self.crossed(other);
+        this < other
+    }
+
+    pub(super) fn equals(self, other: Load) -> bool {
+        let (this, other) = self.crossed(other);
+        this == other
+    }
+
+    /// Both over one denominator. 64 bits times 32 bits cannot overflow 128.
+    fn crossed(self, other: Load) -> (u128, u128) {
+        (u128::from(self.n) * u128::from(other.weight), u128::from(other.n) * u128::from(self.weight))
+    }
 }
 
 /// How many reasons one decision can have: one for each site and a dozen steps.

@@ -193,6 +193,7 @@ impl Setup {
                 name: "web".parse().unwrap(),
                 method: self.method,
                 backup_method: GslbMethod::RoundRobin,
+                metric: None,
                 selection_tolerance: Duration::ZERO,
                 answer: config::Answer::Service,
                 local_method: LbMethod::RoundRobin,

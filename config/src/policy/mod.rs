@@ -1,23 +1,30 @@
 //! What is answered: GSLB virtual servers and the domains they stand behind.
 
+mod model;
+
 use crate::dname;
 use crate::error::instead;
 use crate::group::{Named, service_address};
 use crate::lb::{self, LbVserver, Services};
-use crate::model::{Answer, Binding, Domain, Service, Vserver};
+use crate::model::Service;
 use crate::reader::{Item, Table};
 use crate::schema::BINDING;
 use crate::zone::LoadedZone;
 use gslb_types::{AllDown, GslbMethod, LbMethod, VserverName, Weight};
 use hickory_proto::rr::Name;
+pub use model::*;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-const METHODS: [(&str, GslbMethod); 3] = [
+const METHODS: [(&str, GslbMethod); 7] = [
     (GslbMethod::Rtt.as_str(), GslbMethod::Rtt),
     (GslbMethod::RoundRobin.as_str(), GslbMethod::RoundRobin),
     (GslbMethod::SourceIpHash.as_str(), GslbMethod::SourceIpHash),
+    (GslbMethod::LeastConnections.as_str(), GslbMethod::LeastConnections),
+    (GslbMethod::LeastResponseTime.as_str(), GslbMethod::LeastResponseTime),
+    (GslbMethod::LeastBandwidth.as_str(), GslbMethod::LeastBandwidth),
+    (GslbMethod::LeastPackets.as_str(), GslbMethod::LeastPackets),
 ];
 
 /// The words of methods that choose within a site.
@@ -51,8 +58,9 @@ pub(crate) fn vservers(
     for t in tables {
         let name = t.parsed("name", VserverName::new);
         let (method, backup_method) = (t.word("method", &METHODS), t.word("backup_method", &METHODS));
-        if t.gives("backup_method") && backup_method == GslbMethod::Rtt {
-            t.refuse("backup_method", "can't be 'rtt': it answers while no RTT is known");
+        if t.gives("backup_method") && !backup_method.always_can() {
+            let word = backup_method.as_str();
+            t.refuse("backup_method", format!("can't be '{word}': it answers while nothing is measured"));
         }
         let all_down = t.word("all_down", &ALL_DOWN);
         let selection_tolerance =
@@ -63,10 +71,19 @@ pub(crate) fn vservers(
         let (backup_ip, bindings) = (backup_ip(t, all_down), bindings(t, services.named));
         let Some(name) = name else { continue };
         vservers.names.give(name.as_str(), vservers.all.len(), t);
-        let vserver = Vserver {
+        let is_fed = |method| lb::is_fed(method, &bindings, services, lb_vservers);
+        if !is_fed(local_method) {
+            t.refuse("local_method", not_fed(local_method, LOCAL_WITHOUT));
+        }
+        let metric = metric(method, is_fed);
+        if let Some(metric) = metric.filter(|metric| !is_fed(*metric)) {
+            t.refuse("method", not_fed(metric, SITES_WITHOUT));
+        }
+        vservers.all.push(Vserver {
             name,
             method,
             backup_method,
+            metric,
             selection_tolerance,
             answer,
             local_method,
@@ -74,16 +91,30 @@ pub(crate) fn vservers(
             backup_ip,
             drop_ldns_requests,
             bindings,
-        };
-        if !lb::is_fed(&vserver, services, lb_vservers) {
-            t.refuse("local_method", not_fed(local_method));
-        }
-        vservers.all.push(vserver);
+        });
     }
     vservers
 }
 
-fn not_fed(method: LbMethod) -> String {
+/// What a method compares. Response times are those of real responses where all are seen, and else those of monitors.
+fn metric(method: GslbMethod, is_fed: impl Fn(LbMethod) -> bool) -> Option<LbMethod> {
+    match method {
+        GslbMethod::LeastConnections => Some(LbMethod::LeastConnections),
+        GslbMethod::LeastResponseTime if is_fed(LbMethod::LeastResponseTime) => {
+            Some(LbMethod::LeastResponseTime)
+        }
+        GslbMethod::LeastResponseTime => Some(LbMethod::LeastResponseTimeMonitors),
+        GslbMethod::LeastBandwidth => Some(LbMethod::LeastBandwidth),
+        GslbMethod::LeastPackets => Some(LbMethod::LeastPackets),
+        GslbMethod::Rtt | GslbMethod::RoundRobin | GslbMethod::SourceIpHash => None,
+    }
+}
+
+/// The methods that need no traffic to be seen, in the words of messages.
+const LOCAL_WITHOUT: &str = "'lrtm', 'round_robin' and 'source_ip_hash'";
+const SITES_WITHOUT: &str = "'rtt', 'least_response_time', 'round_robin' and 'source_ip_hash'";
+
+fn not_fed(method: LbMethod, without: &str) -> String {
     let what = match method {
         LbMethod::LeastResponseTime => {
             "responses that pass through the nodes: of services that stand for an `lb_vserver` of kind http or ssl, or have a `source` that tells it"
@@ -92,7 +123,7 @@ fn not_fed(method: LbMethod) -> String {
             "traffic that passes through the nodes: of services that stand for an `lb_vserver`, or have a `source` that tells it"
         }
     };
-    format!("'{}' needs {what}; 'lrtm', 'round_robin' and 'source_ip_hash' need none", method.as_str())
+    format!("'{}' needs {what}; {without} need none", method.as_str())
 }
 
 /// The backup addresses: there if, and only if, something uses them.

@@ -1,0 +1,63 @@
+//! GSLB virtual servers and domains as the rest of the node sees them.
+
+use gslb_types::{AllDown, GslbMethod, LbMethod, VserverName, Weight};
+use hickory_proto::rr::Name;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// The policy behind GSLB domains.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Vserver {
+    /// Its name.
+    pub name: VserverName,
+    /// How the site is chosen.
+    pub method: GslbMethod,
+    /// How the site is chosen while `method` can't say: one that always can: round robin or hash.
+    pub backup_method: GslbMethod,
+    /// What `method` compares of each service; `None` if it looks at something else.
+    pub metric: Option<LbMethod>,
+    /// Sites within best plus this are equal.
+    pub selection_tolerance: Duration,
+    /// What stands in the answer.
+    pub answer: Answer,
+    /// How the service is chosen within the site.
+    pub local_method: LbMethod,
+    /// What is answered when every service is down.
+    pub all_down: AllDown,
+    /// The addresses of [`AllDown::BackupIp`].
+    pub backup_ip: Vec<IpAddr>,
+    /// Whether queries that find no RTT yet are dropped rather than answered by the backup method.
+    pub drop_ldns_requests: bool,
+    /// The bound services, in order.
+    pub bindings: Vec<Binding>,
+}
+
+/// What stands in the answer for a GSLB domain (behaviour 2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Answer {
+    /// The address of the service that the local method chose.
+    #[default]
+    Service,
+}
+
+/// A service bound to a virtual server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Binding {
+    /// Index into [`crate::Config::services`].
+    pub service: usize,
+    /// Its share.
+    pub weight: Weight,
+}
+
+/// A name answered by selection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Domain {
+    /// The owner, lower case, absolute.
+    pub name: Name,
+    /// Index into [`crate::Config::zones`]: the deepest zone that holds the name.
+    pub zone: usize,
+    /// Index into [`crate::Config::vservers`].
+    pub vserver: usize,
+    /// TTL of its answers, seconds.
+    pub ttl: u32,
+}

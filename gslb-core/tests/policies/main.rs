@@ -1,0 +1,5 @@
+//! The policies of GSLB virtual servers, one file each (behaviour 6).
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+mod fixture;
+mod loads;
