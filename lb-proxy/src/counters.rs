@@ -44,7 +44,7 @@ counters! {
     retried,
     /// Answered 502 or 504 because of the service.
     failed,
-    /// Client connections closed because nothing came for too long.
+    /// Client connections closed, and bodies of HTTP/2 given up, because nothing moved for too long.
     timed_out,
     /// Persistence cookies set.
     cookies,

@@ -17,6 +17,9 @@ pub(crate) enum Unreachable {
     /// Nobody said anything.
     #[error("connect timed out")]
     Silent,
+    /// Its drain was over before it was reached.
+    #[error("drained before it was reached")]
+    Drained,
 }
 
 /// Connects to a service, from the configured address if there is one.

@@ -26,6 +26,7 @@ mod http;
 mod keeper;
 mod lasting;
 mod listen;
+mod places;
 mod proxy;
 mod pump;
 mod service;

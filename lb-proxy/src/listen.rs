@@ -42,19 +42,21 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct Admission {
     vserver: Arc<Vserver>,
-    _permit: OwnedSemaphorePermit,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 impl Admission {
-    fn new(vserver: Arc<Vserver>, permit: OwnedSemaphorePermit) -> Arc<Self> {
+    fn new(vserver: Arc<Vserver>, place: OwnedSemaphorePermit) -> Arc<Self> {
         vserver.open.fetch_add(1, Relaxed);
-        Arc::new(Admission { vserver, _permit: permit })
+        Arc::new(Admission { vserver, place: Some(place) })
     }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.vserver.open.fetch_sub(1, Relaxed);
+        if let Some(place) = self.place.take() {
+            self.vserver.leave(place);
+        }
     }
 }
 

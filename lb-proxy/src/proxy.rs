@@ -37,6 +37,9 @@ pub enum StartError {
     Certificate(LbVserverName, CertificateError),
 }
 
+/// How long what is broken off may take to notice: each task does at its next poll.
+const KILL: Duration = Duration::from_secs(1);
+
 /// The local data plane: LB virtual servers that listen, choose and proxy, until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Proxy {
@@ -178,13 +181,19 @@ impl Proxy {
         self.grounds.faults.first().await
     }
 
-    /// Ends: accepts nothing new, lets what runs go on until `deadline`, and then breaks it off. Whether all ended by itself.
+    /// Ends: accepts nothing new, lets what runs go on until `deadline`, and then breaks it off. Returns soon after that,
+    /// whatever clients and services do. Whether all ended by itself.
     pub async fn stop(&self, deadline: Duration) -> bool {
         self.grounds.stop.cancel();
         self.grounds.tasks.close();
         let ended = tokio::time::timeout(deadline, self.grounds.tasks.wait()).await.is_ok();
         self.grounds.kill.cancel();
-        self.grounds.tasks.wait().await;
+        if tokio::time::timeout(KILL, self.grounds.tasks.wait()).await.is_err() {
+            tracing::warn!(
+                tasks = self.grounds.tasks.len(),
+                "connections that can't be broken off are left behind"
+            );
+        }
         ended
     }
 

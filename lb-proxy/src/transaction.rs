@@ -1,11 +1,13 @@
 //! One transaction: from its dispatch to the end of the response or of the tunnel.
 
-use crate::service::{Meter, Service};
+use crate::dial::Unreachable;
+use crate::service::{Freshness, Meter, Service, ServiceConnection};
 use crate::vserver::Vserver;
 use gslb_types::Rtt;
 use lb_core::MemberId;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// Bytes that may pass before the balancer hears of them: its lock is not for every read.
@@ -21,6 +23,8 @@ pub(crate) struct Transaction {
     pub(crate) service: Arc<Service>,
     member: MemberId,
     counted: Option<Counted>,
+    /// How often the service had been cut when it began.
+    cuts: u64,
     /// Something of it reached the service.
     has_reached: bool,
 }
@@ -36,7 +40,26 @@ struct Counted {
 
 impl Transaction {
     pub(crate) fn new(vserver: Arc<Vserver>, service: Arc<Service>, member: MemberId) -> Self {
-        Transaction { vserver, service, member, counted: None, has_reached: false }
+        let cuts = service.cuts();
+        Transaction { vserver, service, member, counted: None, cuts, has_reached: false }
+    }
+
+    /// A new socket to the service.
+    pub(crate) async fn dial(&self, within: Duration) -> Result<TcpStream, Unreachable> {
+        self.service.dial(within, self.cuts).await
+    }
+
+    /// An HTTP connection to the service, and whether it is new.
+    pub(crate) async fn connect(
+        &self,
+        within: Duration,
+    ) -> Result<(Box<ServiceConnection>, Freshness), Unreachable> {
+        self.service.connect(within, self.cuts).await
+    }
+
+    /// The end of a drain ends what runs on this connection.
+    pub(crate) fn watch(&self, meter: &Arc<Meter>) {
+        self.service.watch(meter, self.cuts);
     }
 
     /// The member, to name it among those tried.

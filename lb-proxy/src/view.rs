@@ -29,7 +29,7 @@ pub struct VserverView {
 
 impl VserverView {
     pub(crate) fn of(name: &LbVserverName, vserver: &Arc<Vserver>, listen: Vec<SocketAddr>) -> Self {
-        let (connections, max_connections) = vserver.places();
+        let (connections, max_connections) = vserver.occupancy();
         let now = vserver.clock.now();
         VserverView {
             name: name.clone(),

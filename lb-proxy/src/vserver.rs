@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::places::Places;
 use crate::service::Service;
 use crate::settings::{Kind, VserverSettings};
 use crate::tls::{CertificateError, Tls};
@@ -13,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -24,8 +25,8 @@ pub(crate) struct Vserver {
     pub(crate) counters: Counters,
     settings: ArcSwap<VserverSettings>,
     tls: ArcSwapOption<Tls>,
-    /// Places for clients; as a whole replaced when their number changes, so that for a while there may be more.
-    places: ArcSwap<Semaphore>,
+    /// Places for clients.
+    places: Places,
     /// Client connections at this moment.
     pub(crate) open: AtomicUsize,
     /// It is no longer configured, or the proxy stops.
@@ -60,7 +61,7 @@ impl Vserver {
             clock,
             counters: Counters::default(),
             tls: ArcSwapOption::empty(),
-            places: ArcSwap::from_pointee(Semaphore::new(settings.max_connections)),
+            places: Places::new(settings.max_connections),
             gone,
             open: AtomicUsize::new(0),
             settings: ArcSwap::from_pointee(settings),
@@ -83,9 +84,7 @@ impl Vserver {
         state.picked.retain(|_, service| services.iter().any(|s| s.name == service.name));
         state.services = services;
         drop(state);
-        if settings.max_connections != self.settings.load().max_connections {
-            self.places.store(Arc::new(Semaphore::new(settings.max_connections)));
-        }
+        self.places.resize(self.settings.load().max_connections, settings.max_connections);
         self.settings.store(Arc::new(settings));
         self.changed.notify_one();
     }
@@ -97,20 +96,23 @@ impl Vserver {
 
     /// A place for another client, as soon as there is one.
     pub(crate) async fn admit(&self) -> OwnedSemaphorePermit {
-        loop {
-            let places = self.places.load_full();
-            if let Ok(permit) = places.clone().try_acquire_owned() {
-                return permit;
-            }
-            self.counters.full.add();
-            if let Ok(permit) = places.acquire_owned().await {
-                return permit;
+        match self.places.try_take() {
+            Some(place) => place,
+            None => {
+                self.counters.full.add();
+                self.places.take().await
             }
         }
     }
 
+    /// A client gives its place back.
+    pub(crate) fn leave(&self, place: OwnedSemaphorePermit) {
+        self.open.fetch_sub(1, Relaxed);
+        self.places.leave(place);
+    }
+
     /// Places taken, and all of them.
-    pub(crate) fn places(&self) -> (usize, usize) {
+    pub(crate) fn occupancy(&self) -> (usize, usize) {
         (self.open.load(Relaxed), self.settings.load().max_connections)
     }
 

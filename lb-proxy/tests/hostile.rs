@@ -232,34 +232,6 @@ async fn a_head_alone_says_nothing_about_a_length_that_nobody_knows() {
     assert_eq!(header(&response, "content-length"), None, "{response}");
 }
 
-/// A client of HTTP/2 may take the head of a response and then no byte of its body, while its connection lives on.
-#[tokio::test]
-async fn http_2_bodies_that_a_client_does_not_take_are_given_up() {
-    use hyper_util::rt::{TokioExecutor, TokioIo};
-    let service = Service::start(|mut connection| async move {
-        connection.request().await;
-        connection.send("HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n").await;
-        connection.send(vec![b'y'; 10_000_000]).await;
-    })
-    .await;
-    let mut settings = vserver(Kind::Http, &[service.address]);
-    settings.timeouts.idle = Duration::from_millis(300);
-    let running = start(settings);
-    let stream = TokioIo::new(running.connect().await);
-    let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-        .initial_stream_window_size(1000)
-        .handshake(stream)
-        .await
-        .unwrap();
-    tokio::spawn(connection);
-    let request =
-        hyper::Request::get("http://a.test/").body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
-    let response = support::within(sender.send_request(request)).await.unwrap();
-    assert_eq!((response.status().as_u16(), running.active()), (200, vec![1]));
-    eventually("given up", || running.active() == [0] && running.view().connections == 0).await;
-    assert_eq!(running.view().counts.timed_out, 1);
-}
-
 #[tokio::test]
 async fn an_http_2_client_that_rests_is_told_to_go_away() {
     use hyper_util::rt::{TokioExecutor, TokioIo};

@@ -1,9 +1,12 @@
 //! What a client connection does at a moment: between requests, in a head, in a transaction.
 
+use super::delivery::Delivery;
 use super::scan::HeadScan;
+use super::streams;
 use crate::settings::Timeouts;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -14,7 +17,7 @@ const FEW_BODIES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Activity {
     start: Instant,
-    /// Requests under way; several in HTTP/2.
+    /// Requests and their bodies under way; several requests in HTTP/2.
     running: AtomicU32,
     /// Microseconds from `start` to the end of the last request.
     rests_since: AtomicU64,
@@ -25,6 +28,8 @@ pub(crate) struct Activity {
     is_blocked: AtomicBool,
     /// Bodies on their way to this client, and how many pieces of each had been taken at the last look; HTTP/2 alone.
     bodies: Mutex<Bodies>,
+    /// The one response on its way; HTTP/1.1 alone.
+    delivery: Arc<Delivery>,
     /// Part of a request was left unread.
     is_cut_short: AtomicBool,
     /// The head under way. Only the connection's own task takes this lock.
@@ -43,6 +48,7 @@ impl Activity {
             wrote_at: AtomicU64::new(0),
             is_blocked: AtomicBool::new(false),
             bodies: Mutex::new(Bodies { looked_at: Instant::now(), all: Vec::new(), tidy_at: FEW_BODIES }),
+            delivery: Arc::default(),
             is_cut_short: AtomicBool::new(false),
             scan: Mutex::default(),
             is_h2,
@@ -70,10 +76,15 @@ impl Activity {
 
     /// A head is whole. Returns whether its length can be read in two ways.
     pub(crate) fn begin(self: &Arc<Self>) -> (Running, bool) {
-        self.running.fetch_add(1, Relaxed);
         self.head_since.store(0, Relaxed);
         let scan = std::mem::take(&mut *self.scan.lock().unwrap_or_else(PoisonError::into_inner));
-        (Running(self.clone()), scan.has_flaw())
+        (self.run(), scan.has_flaw())
+    }
+
+    /// A request, or a part of one, is under way.
+    pub(crate) fn run(self: &Arc<Self>) -> Running {
+        self.running.fetch_add(1, Relaxed);
+        Running(self.clone())
     }
 
     /// Part of a request is left unread: the answer has been given without it.
@@ -85,17 +96,29 @@ impl Activity {
         self.is_cut_short.load(Relaxed)
     }
 
-    /// Counts the pieces of a body that the client takes; `None` in HTTP/1.1, where a client that takes nothing blocks writing.
-    /// In HTTP/2 it can refuse one body alone, and nobody would ask that body for more.
-    pub(crate) fn watch_body(&self) -> Option<Arc<AtomicU64>> {
-        let pieces = self.is_h2.then(Arc::<AtomicU64>::default)?;
+    /// The delivery of a body to this client. In HTTP/2 the client can refuse one body alone, and nobody would ask that body for
+    /// more; so it is looked at from here on. In HTTP/1.1 a client that takes nothing blocks writing.
+    pub(crate) fn deliver(&self) -> Arc<Delivery> {
+        let Some(delivery) = streams::delivery() else { return self.delivery.clone() };
+        self.watch_body(&delivery);
+        delivery
+    }
+
+    fn watch_body(&self, delivery: &Arc<Delivery>) {
         let mut bodies = self.lock_bodies();
         if bodies.all.len() >= bodies.tidy_at {
-            bodies.all.retain(|(pieces, _)| pieces.strong_count() > 0);
+            bodies.all.retain(|(delivery, _)| delivery.strong_count() > 0);
             bodies.tidy_at = (2 * bodies.all.len()).max(FEW_BODIES);
         }
-        bodies.all.push((Arc::downgrade(&pieces), 0));
-        Some(pieces)
+        bodies.all.push((Arc::downgrade(delivery), 0));
+    }
+
+    /// Ready when the client takes nothing, and what it does not take is to be broken off.
+    pub(super) fn poll_broken(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.is_blocked.load(Relaxed) {
+            true => self.delivery.poll_broken(cx).map(|_| ()),
+            false => Poll::Pending,
+        }
     }
 
     /// Since when nothing that must happen has happened, and how long it may take: a write, a body, a head, or a rest.
@@ -118,22 +141,24 @@ impl Activity {
         self.running.load(Relaxed) == 0 && self.head_since.load(Relaxed) == 0
     }
 
-    /// When to look again; in the past if a body did not move for all of the time between two looks.
+    /// Gives up bodies that did not move for all of the time between two looks. When to look again.
     fn look_at_bodies(&self, idle: Duration) -> Instant {
         let mut bodies = self.lock_bodies();
         let (now, due) = (Instant::now(), bodies.looked_at + idle);
         if now < due {
             return due;
         }
-        let mut is_stuck = false;
-        bodies.all.retain_mut(|(pieces, seen)| {
-            let Some(pieces) = pieces.upgrade().map(|pieces| pieces.load(Relaxed) + 1) else { return false };
-            is_stuck |= pieces == *seen;
+        bodies.all.retain_mut(|(delivery, seen)| {
+            let Some(delivery) = delivery.upgrade() else { return false };
+            let pieces = delivery.pieces() + 1;
+            if pieces == *seen {
+                delivery.give_up();
+            }
             *seen = pieces;
             true
         });
         bodies.looked_at = now;
-        if is_stuck { now } else { now + idle }
+        now + idle
     }
 
     fn lock_bodies(&self) -> MutexGuard<'_, Bodies> {
@@ -149,12 +174,12 @@ impl Activity {
 struct Bodies {
     looked_at: Instant,
     /// Gone when the body is. One more than the pieces, so that a body is looked at twice before it can be stuck.
-    all: Vec<(Weak<AtomicU64>, u64)>,
+    all: Vec<(Weak<Delivery>, u64)>,
     /// At this length those that are gone are taken out, or a busy connection would gather them between two looks.
     tidy_at: usize,
 }
 
-/// A request that runs until this is dropped.
+/// A request, or its body, that runs until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Running(Arc<Activity>);
 
@@ -220,30 +245,34 @@ mod tests {
     async fn an_http_2_body_must_move_between_two_looks() {
         let activity = Activity::new(true);
         let _running = activity.begin();
-        let (moves, stuck) = (activity.watch_body().unwrap(), activity.watch_body().unwrap());
+        let (moves, stuck) = (Arc::<Delivery>::default(), Arc::<Delivery>::default());
+        activity.watch_body(&moves);
+        activity.watch_body(&stuck);
         for _ in 0..2 {
-            moves.fetch_add(1, Relaxed);
-            stuck.fetch_add(1, Relaxed);
+            moves.moved();
+            stuck.moved();
             pass(50).await;
             assert_eq!(left(&activity), Duration::from_secs(50));
+            assert_eq!((is_broken(&moves), is_broken(&stuck)), (false, false));
         }
-        moves.fetch_add(1, Relaxed);
+        moves.moved();
         pass(50).await;
-        assert_eq!(left(&activity), Duration::ZERO);
-        drop(stuck);
-        moves.fetch_add(1, Relaxed);
-        pass(50).await;
-        assert_eq!(left(&activity), Duration::from_secs(50), "the one that is gone is forgotten");
+        assert_eq!(left(&activity), Duration::from_secs(50));
+        assert_eq!((is_broken(&moves), is_broken(&stuck)), (false, true));
+    }
+
+    fn is_broken(delivery: &Delivery) -> bool {
+        delivery.poll_broken(&mut Context::from_waker(futures_util::task::noop_waker_ref())).is_ready()
     }
 
     #[test]
     fn bodies_that_are_gone_are_not_gathered() {
         let activity = Activity::new(true);
-        let _one = activity.watch_body();
+        let stays = Arc::default();
+        activity.watch_body(&stays);
         for _ in 0..10_000 {
-            activity.watch_body();
+            activity.watch_body(&Arc::default());
         }
         assert!(activity.lock_bodies().all.len() <= FEW_BODIES);
-        assert!(Activity::new(false).watch_body().is_none());
     }
 }

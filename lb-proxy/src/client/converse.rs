@@ -4,13 +4,14 @@ use super::activity::Activity;
 use super::drive::{End, drive};
 use super::peek::peek;
 use super::stream::{ClientStream, Wire};
+use super::streams::Streams;
 use crate::http::{Front, Reply};
 use crate::listen::Place;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -53,6 +54,7 @@ pub(crate) async fn converse(mut wire: Wire, peer: SocketAddr, local: SocketAddr
         Ok(Ok(None) | Err(_)) => return,
         Err(_) => return place.vserver.counters.timed_out.add(),
     };
+    let kill = place.kill.clone();
     let is_tls = matches!(wire, Wire::Tls(_));
     let activity = Activity::new(is_h2);
     let stream = TokioIo::new(ClientStream::new(wire, read, activity.clone()));
@@ -60,7 +62,11 @@ pub(crate) async fn converse(mut wire: Wire, peer: SocketAddr, local: SocketAddr
     if is_h2 {
         Box::pin(http2(stream, front)).await;
     } else if let Some(wire) = Box::pin(http1(stream, front)).await {
-        Box::pin(linger(wire)).await;
+        let lingering = Box::pin(linger(wire));
+        tokio::select! {
+            () = lingering => {}
+            () = kill.cancelled() => {}
+        }
     }
 }
 
@@ -81,12 +87,12 @@ async fn http1(stream: TokioIo<ClientStream>, front: Arc<Front>) -> Option<Wire>
 
 /// HTTP/2.
 async fn http2(stream: TokioIo<ClientStream>, front: Arc<Front>) {
-    let shared = front.clone();
+    let (shared, streams) = (front.clone(), Streams::new(&front.place));
     let service = service_fn(move |request: Request<Incoming>| {
         let front = front.clone();
         async move { Ok::<Response<Reply>, Infallible>(front.answer(request).await) }
     });
-    let mut http = http2::Builder::new(TokioExecutor::new());
+    let mut http = http2::Builder::new(streams);
     http.timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .initial_stream_window_size(WINDOW)

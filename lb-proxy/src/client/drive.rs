@@ -48,6 +48,9 @@ pub(super) async fn drive<C: Future<Output = hyper::Result<()>>>(
         if is_winding_up && killed.as_mut().poll(cx).is_ready() {
             return Poll::Ready(End::Broken);
         }
+        if front.activity.poll_broken(cx).is_ready() {
+            return Poll::Ready(End::Broken);
+        }
         while let Poll::Ready(worn_out) = patience.poll(cx) {
             if worn_out == WornOut::First {
                 place.vserver.counters.timed_out.add();

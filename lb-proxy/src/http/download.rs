@@ -2,28 +2,28 @@
 
 use super::exchange::Exchange;
 use super::upload::Gate;
-use crate::client::Activity;
+use crate::client::{Activity, Delivery};
+use crate::listen::Place;
 use crate::service::{Broken, Service, ServiceConnection, Waiting};
 use crate::transaction::Transaction;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::CancellationToken;
 
 /// A service's body, passed on piece by piece as the client takes it. The transaction ends with it.
 pub(crate) struct Download {
     incoming: Incoming,
     state: State,
     error: Option<io::Error>,
-    /// Counts the pieces that the client takes, where somebody must watch that it does.
-    pieces: Option<Arc<AtomicU64>>,
+    /// Hears of what the client takes.
+    delivery: Option<Arc<Delivery>>,
 }
 
 /// Who drives the connection.
@@ -50,23 +50,26 @@ impl Download {
         incoming: Incoming,
         exchange: Exchange,
         gate: Option<&Gate>,
-        tasks: &TaskTracker,
+        place: &Place,
         activity: &Activity,
     ) -> Option<Box<Self>> {
+        let meter = exchange.connection.meter.clone();
         let is_held_back = gate.is_some_and(|gate| !gate.is_open());
-        let state = if is_held_back || exchange.connection.meter.upload() == Waiting::Nobody {
+        let state = if is_held_back || meter.upload() == Waiting::Nobody {
             State::Driving(exchange)
         } else {
             let Exchange { transaction, connection, idle, .. } = exchange;
-            tasks.spawn(drive(transaction.service.clone(), connection, idle));
+            place.tasks.spawn(drive(transaction.service.clone(), connection, idle, place.kill.clone()));
             State::Detached(transaction)
         };
-        let mut download = Download { incoming, state, error: None, pieces: None };
+        let mut download = Download { incoming, state, error: None, delivery: None };
         download.notice_end();
         if download.is_end_stream() {
             return None;
         }
-        download.pieces = activity.watch_body();
+        let delivery = activity.deliver();
+        delivery.begins(&meter);
+        download.delivery = Some(delivery);
         Some(Box::new(download))
     }
 
@@ -116,6 +119,14 @@ impl Download {
     }
 }
 
+impl Drop for Download {
+    fn drop(&mut self) {
+        if let Some(delivery) = &self.delivery {
+            delivery.ended();
+        }
+    }
+}
+
 impl Body for Download {
     type Data = Bytes;
     type Error = io::Error;
@@ -134,8 +145,8 @@ impl Body for Download {
         }
         match frame {
             Poll::Ready(Some(Ok(frame))) => {
-                if let Some(pieces) = &this.pieces {
-                    pieces.fetch_add(1, Relaxed);
+                if let Some(delivery) = &this.delivery {
+                    delivery.moved();
                 }
                 if let State::Detached(transaction) = &mut this.state {
                     transaction.report(Instant::now());
@@ -165,11 +176,18 @@ impl Body for Download {
 }
 
 /// Drives a connection whose request is not through, until it ends, is cut, or keeps silent for too long.
-async fn drive(service: Arc<Service>, mut connection: Box<ServiceConnection>, idle: Duration) {
+async fn drive(
+    service: Arc<Service>,
+    mut connection: Box<ServiceConnection>,
+    idle: Duration,
+    kill: CancellationToken,
+) {
     let (mut seen, mut since) = (connection.meter.bytes(), Instant::now());
+    let mut killed = pin!(kill.cancelled());
     std::future::poll_fn(|cx| {
         connection.drive(cx);
-        if connection.is_closed() || connection.is_ready() || connection.meter.is_cut() {
+        let is_over = connection.is_closed() || connection.is_ready() || connection.meter.is_cut();
+        if is_over || killed.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
         let bytes = connection.meter.bytes();

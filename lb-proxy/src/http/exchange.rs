@@ -44,6 +44,8 @@ pub(crate) struct Exchange {
     /// What had passed, and when that was looked at: silence is measured between looks.
     seen: u64,
     since: Instant,
+    /// The request is through: since `since`, until the response's head has come.
+    is_asked: bool,
 }
 
 impl Attempts<'_> {
@@ -76,13 +78,14 @@ impl Attempts<'_> {
     async fn connect(&mut self) -> Result<Exchange, Refusal> {
         let mut transaction = self.pick()?;
         loop {
-            match transaction.service.connect(self.timeouts.connect).await {
+            match transaction.connect(self.timeouts.connect).await {
                 Ok((connection, freshness)) => {
                     let now = Instant::now();
                     transaction.counts(&connection.meter, now);
                     let idle = self.timeouts.idle;
                     let seen = connection.meter.bytes();
-                    return Ok(Exchange { transaction, connection, idle, freshness, seen, since: now });
+                    let (since, is_asked) = (now, false);
+                    return Ok(Exchange { transaction, connection, idle, freshness, seen, since, is_asked });
                 }
                 Err(why) => {
                     self.failed(transaction, &why)?;
@@ -100,7 +103,7 @@ impl Attempts<'_> {
     ) -> Result<(Response<Incoming>, Exchange), Refusal> {
         let mut exchange = self.connect().await?;
         request.body_mut().tells(&exchange.connection.meter);
-        let mut dispatched = exchange.since;
+        exchange.dispatched();
         let mut response = pin!(exchange.connection.send(request));
         loop {
             let step =
@@ -109,7 +112,7 @@ impl Attempts<'_> {
                 Step::Head(Ok(head)) => {
                     let now = Instant::now();
                     if head.status() == StatusCode::OK {
-                        exchange.transaction.first_byte(now, now.saturating_duration_since(dispatched));
+                        exchange.transaction.first_byte(now, now.saturating_duration_since(exchange.since));
                     } else {
                         exchange.transaction.reached();
                     }
@@ -119,8 +122,7 @@ impl Attempts<'_> {
                 Step::Refused(refusal) => return Err(refusal),
                 Step::Stale => {
                     exchange = self.rebind(exchange).await?;
-                    dispatched = Instant::now();
-                    exchange.since = dispatched;
+                    exchange.dispatched();
                 }
             }
         }
@@ -132,7 +134,7 @@ impl Attempts<'_> {
         let mut dialled = match exchange.freshness {
             Freshness::Waiting => {
                 self.vserver.counters.retried.add();
-                exchange.transaction.service.dial(self.timeouts.connect).await
+                exchange.transaction.dial(self.timeouts.connect).await
             }
             Freshness::New => Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
         };
@@ -145,7 +147,7 @@ impl Attempts<'_> {
                 }
                 Err(why) => exchange = self.move_on(exchange, &why)?,
             }
-            dialled = exchange.transaction.service.dial(self.timeouts.connect).await;
+            dialled = exchange.transaction.dial(self.timeouts.connect).await;
         }
     }
 
@@ -156,16 +158,17 @@ impl Attempts<'_> {
         self.failed(transaction, why)?;
         let mut transaction = self.pick_again(why)?;
         transaction.counts(&connection.meter, Instant::now());
-        transaction.service.watch(&connection.meter);
+        connection.meter.uncut();
+        transaction.watch(&connection.meter);
         Ok(Exchange { transaction, connection, ..exchange })
     }
 
     fn broken(&self, exchange: &Exchange, error: &hyper::Error) -> Refusal {
         tracing::debug!(service = %exchange.transaction.service.name, %error, "no response");
-        if exchange.connection.meter.upload() == Waiting::Client && error.is_user() {
-            return Refusal::RequestTimeout;
+        match exchange.connection.meter.upload() {
+            Waiting::Broken => Refusal::Body,
+            Waiting::Nobody | Waiting::Service | Waiting::Client => Refusal::BadResponse,
         }
-        Refusal::BadResponse
     }
 }
 
@@ -173,6 +176,7 @@ fn gave_up(why: &Unreachable) -> Refusal {
     match why {
         Unreachable::Refused(_) => Refusal::ConnectFailed,
         Unreachable::Silent => Refusal::ConnectTimeout,
+        Unreachable::Drained => Refusal::Cut,
     }
 }
 
@@ -195,28 +199,47 @@ impl Exchange {
         gate: Option<&Arc<Gate>>,
     ) -> Poll<Step> {
         self.connection.drive(cx);
-        if self.connection.meter.binding() == Binding::Stale {
-            return Poll::Ready(Step::Stale);
+        let is_cut = self.connection.meter.is_cut();
+        match self.connection.meter.binding() {
+            Binding::Stale => return Poll::Ready(Step::Stale),
+            Binding::Unbound if is_cut => return Poll::Ready(Step::Stale),
+            Binding::Unbound | Binding::Settled => self.note_asked(),
         }
         if let Poll::Ready(head) = response.poll(cx) {
             return Poll::Ready(Step::Head(head));
         }
-        if self.connection.meter.is_cut() {
+        if is_cut {
             return Poll::Ready(Step::Refused(Refusal::Cut));
         }
         self.poll_patience(cx, first_byte, gate).map(Step::Refused)
     }
 
-    /// The service's time runs since the last byte that passed; the client's, while the request's body waits for it.
+    /// The request begins to go out.
+    fn dispatched(&mut self) {
+        self.since = Instant::now();
+        self.is_asked = self.connection.meter.upload() == Waiting::Nobody;
+    }
+
+    /// Notes the time when the body of the request is through: the response is awaited from then on.
+    fn note_asked(&mut self) {
+        if !self.is_asked && self.connection.meter.upload() == Waiting::Nobody {
+            (self.since, self.is_asked) = (Instant::now(), true);
+        }
+    }
+
+    /// Until the request is through, either side's time runs since the last byte that passed; then the service's runs out, with
+    /// whatever pieces it sends of a head.
     fn poll_patience(
         &mut self,
         cx: &mut Context<'_>,
         first_byte: Duration,
         gate: Option<&Arc<Gate>>,
     ) -> Poll<Refusal> {
-        self.look();
+        if !self.is_asked {
+            self.look();
+        }
         let (patience, refusal) = match self.connection.meter.upload() {
-            Waiting::Client => (self.idle, Refusal::RequestTimeout),
+            Waiting::Client | Waiting::Broken => (self.idle, Refusal::RequestTimeout),
             Waiting::Service | Waiting::Nobody => (first_byte, Refusal::ResponseTimeout),
         };
         if let Some(gate) = gate.filter(|gate| !gate.is_open()) {

@@ -28,9 +28,11 @@ impl Origin {
     }
 
     /// Adds who asks to what the client's side said before. A service that trusts the last element alone can't be deceived;
-    /// protocol and host are this proxy's word, since the first of them would be the client's.
+    /// protocol and host are this proxy's word, since the first of them would be the client's. What else could pass for such a
+    /// word is taken out.
     pub(super) fn add(&self, headers: &mut HeaderMap) {
         let Some(client) = &self.client else { return };
+        drop_others(headers, self.kind);
         match self.kind {
             Forwarded::XForwarded => self.add_x_forwarded(headers, client),
             Forwarded::Rfc7239 => self.add_forwarded(headers, client),
@@ -47,6 +49,7 @@ impl Origin {
     }
 
     fn add_forwarded(&self, headers: &mut HeaderMap, client: &HeaderValue) {
+        drop_open(headers);
         let mut element = Vec::with_capacity(64);
         element.extend_from_slice(b"for=");
         element.extend_from_slice(client.as_bytes());
@@ -62,6 +65,53 @@ impl Origin {
             append(headers, FORWARDED, &element);
         }
     }
+}
+
+/// Takes out what a service might take for this proxy's word though it is the client's: headers of the family that is not
+/// spoken, those that say what this proxy does not, and the same names with underscores, which CGI and its heirs can't tell from
+/// hyphens.
+fn drop_others(headers: &mut HeaderMap, kind: Forwarded) {
+    let speaks = |name: &str| match kind {
+        Forwarded::XForwarded => matches!(name, "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host"),
+        Forwarded::Rfc7239 => name == "forwarded",
+        Forwarded::None => true,
+    };
+    let names = |name: &str| name == "forwarded" || name == "x-real-ip" || name.starts_with("x-forwarded-");
+    let is_other = |name: &&HeaderName| {
+        let text = name.as_str();
+        !speaks(text) && (names(text) || text.contains('_') && names(&text.replace('_', "-")))
+    };
+    let others: Vec<HeaderName> = headers.keys().filter(is_other).cloned().collect();
+    for name in others {
+        headers.remove(name);
+    }
+}
+
+/// Takes out lines of a list in which a quoted string does not end: they would swallow what is appended.
+fn drop_open(headers: &mut HeaderMap) {
+    if headers.get_all(FORWARDED).iter().all(|line| ends(line.as_bytes())) {
+        return;
+    }
+    let kept: Vec<HeaderValue> =
+        headers.get_all(FORWARDED).iter().filter(|line| ends(line.as_bytes())).cloned().collect();
+    headers.remove(FORWARDED);
+    for line in kept {
+        headers.append(FORWARDED, line);
+    }
+}
+
+/// Whether all quoted strings end, and nothing escapes what would come next (RFC 9110 section 5.6.4).
+fn ends(line: &[u8]) -> bool {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for byte in line {
+        (is_quoted, is_escaped) = match byte {
+            _ if is_escaped => (is_quoted, false),
+            b'\\' => (is_quoted, true),
+            b'"' => (!is_quoted, false),
+            _ => (is_quoted, false),
+        };
+    }
+    !is_quoted && !is_escaped
 }
 
 /// Appends an element to a list that may be spread over several headers of the name, and makes it one.
@@ -116,6 +166,36 @@ mod tests {
             ("x-forwarded-host", "www.test:81"),
         ];
         assert_eq!(after(Forwarded::XForwarded, "192.0.2.7", true, &before), headers(&expected));
+    }
+
+    /// A service that is told in one family's words must not find the client's own in the other's, nor in the spelling that
+    /// CGI and its heirs can't tell from it.
+    #[test]
+    fn words_of_the_other_family_and_underscored_ones_do_not_pass() {
+        let before = [
+            ("forwarded", "for=10.0.0.1"),
+            ("x-forwarded-for", "10.0.0.2"),
+            ("x-forwarded-port", "1"),
+            ("x-real-ip", "10.0.0.3"),
+            ("x_forwarded_for", "10.0.0.4"),
+            ("x_forwarded-proto", "https"),
+            ("x_other", "stays"),
+        ];
+        let expected =
+            [("x-forwarded-for", "10.0.0.2, 192.0.2.7"), ("x-forwarded-proto", "http"), ("x_other", "stays")];
+        assert_eq!(after(Forwarded::XForwarded, "192.0.2.7", false, &before), headers(&expected));
+        let expected = [("forwarded", "for=10.0.0.1, for=192.0.2.7;proto=http"), ("x_other", "stays")];
+        assert_eq!(after(Forwarded::Rfc7239, "192.0.2.7", false, &before), headers(&expected));
+    }
+
+    /// An open quote would swallow the element that is appended.
+    #[test]
+    fn a_list_that_does_not_end_is_thrown_away() {
+        for open in ["for=\"", "for=x;by=\"a\\\"", "for=\"a\";host=\"", "for=x\\"] {
+            let before = [("forwarded", open), ("forwarded", "for=\"[::1]\"")];
+            let expected = [("forwarded", "for=\"[::1]\", for=192.0.2.7;proto=http")];
+            assert_eq!(after(Forwarded::Rfc7239, "192.0.2.7", false, &before), headers(&expected), "{open}");
+        }
     }
 
     #[test]

@@ -82,6 +82,7 @@ impl Front {
             | Refusal::ResponseTimeout
             | Refusal::Cut => counters.failed.add(),
             Refusal::RequestTimeout
+            | Refusal::Body
             | Refusal::Method
             | Refusal::Host
             | Refusal::Framing
@@ -113,6 +114,7 @@ impl Front {
         let cookie =
             self.persists().then(|| cookie::take(&mut parts.headers, &self.place.settings.cookie)).flatten();
         self.origin.add(&mut parts.headers);
+        hop::frame(&mut parts.headers, &body);
         let gate = hop::expects_continue(&parts.headers).then(Arc::<Gate>::default);
         let mut request = Request::from_parts(parts, Upload::new(body, gate.clone(), &self.activity));
         if let Some(gate) = gate.clone() {
@@ -138,13 +140,12 @@ impl Front {
             let client = asked.upgrade.ok_or(Refusal::BadResponse)?; // or nobody asked for another protocol
             return Ok(self.tunnel(parts, client, exchange));
         }
-        hop::strip(&mut parts.headers);
-        parts.version = Version::HTTP_11;
+        hop::response(&mut parts);
         if self.persists() && asked.cookie != Some(service) {
             self.place.vserver.counters.cookies.add();
             cookie::set(&mut parts.headers, &self.place.settings.cookie, service, self.is_tls);
         }
-        let body = Download::new(body, exchange, asked.gate.as_deref(), &self.place.tasks, &self.activity);
+        let body = Download::new(body, exchange, asked.gate.as_deref(), &self.place, &self.activity);
         Ok(Response::from_parts(parts, Reply::of_service(body)))
     }
 

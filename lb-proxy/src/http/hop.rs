@@ -6,7 +6,8 @@ use http::header::{
     PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::uri::{PathAndQuery, Uri};
-use http::{Method, Request, Version};
+use http::{Method, Request, StatusCode, Version};
+use http_body::Body;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -125,6 +126,31 @@ pub(super) fn request(
     }
     parts.version = Version::HTTP_11;
     Ok(())
+}
+
+/// A body of unknown length goes on in chunks, whatever the method: hyper would leave it out for those that seldom have one, and
+/// the service would take the request for another.
+pub(super) fn frame(headers: &mut HeaderMap, body: &impl Body) {
+    if !body.is_end_stream() && !headers.contains_key(CONTENT_LENGTH) {
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
+}
+
+/// Takes the hop's own headers out of a response.
+///
+/// A length beside a transfer coding is wrong (RFC 9112 section 6.3), and must not be what the client goes by. A 426 says what
+/// to change to (RFC 9110 section 15.5.22).
+pub(super) fn response(parts: &mut http::response::Parts) {
+    if parts.headers.contains_key(TRANSFER_ENCODING) {
+        parts.headers.remove(CONTENT_LENGTH);
+    }
+    let upgrade =
+        parts.headers.get(UPGRADE).filter(|_| parts.status == StatusCode::UPGRADE_REQUIRED).cloned();
+    strip(&mut parts.headers);
+    if let Some(upgrade) = upgrade {
+        parts.headers.insert(UPGRADE, upgrade);
+    }
+    parts.version = Version::HTTP_11;
 }
 
 fn te_is_trailers(headers: &HeaderMap) -> bool {

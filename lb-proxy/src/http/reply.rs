@@ -60,6 +60,8 @@ pub(crate) enum Refusal {
     ResponseTimeout,
     /// The client did not send the rest of its request: 408.
     RequestTimeout,
+    /// The request's body broke off, or is malformed: 400.
+    Body,
     /// The request was running as its service's drain ended: 503.
     Cut,
     /// CONNECT would make an open proxy: 405.
@@ -80,7 +82,7 @@ impl Refusal {
             Refusal::ConnectTimeout | Refusal::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
             Refusal::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Refusal::Method => StatusCode::METHOD_NOT_ALLOWED,
-            Refusal::Host | Refusal::Framing => StatusCode::BAD_REQUEST,
+            Refusal::Body | Refusal::Host | Refusal::Framing => StatusCode::BAD_REQUEST,
             Refusal::TransferCoding => StatusCode::NOT_IMPLEMENTED,
         }
     }
@@ -101,6 +103,7 @@ impl Refusal {
             Refusal::BadResponse => "bad_response",
             Refusal::ResponseTimeout => "response_timeout",
             Refusal::RequestTimeout => "request_timeout",
+            Refusal::Body => "body",
             Refusal::Cut => "drained",
             Refusal::Method => "method",
             Refusal::Host => "host",
@@ -118,6 +121,7 @@ impl Refusal {
             Refusal::BadResponse => "the service gave no proper response",
             Refusal::ResponseTimeout => "the service gave no response in time",
             Refusal::RequestTimeout => "the rest of the request did not come in time",
+            Refusal::Body => "the body of the request is malformed",
             Refusal::Cut => "the service was taken out while it worked on the request",
             Refusal::Method => "CONNECT is not served here",
             Refusal::Host => "one Host is needed, and a proper one",
@@ -128,7 +132,7 @@ impl Refusal {
 
     /// Whether what follows on the connection can't be trusted to be another request.
     fn closes(self) -> bool {
-        matches!(self, Refusal::Framing | Refusal::TransferCoding | Refusal::RequestTimeout)
+        matches!(self, Refusal::Framing | Refusal::TransferCoding | Refusal::RequestTimeout | Refusal::Body)
     }
 
     pub(crate) fn response(self) -> Response<Reply> {

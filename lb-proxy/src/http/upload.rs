@@ -1,6 +1,6 @@
 //! The body of a request on its way to the service.
 
-use crate::client::Activity;
+use crate::client::{Activity, Running};
 use crate::service::{Meter, Waiting};
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
@@ -20,6 +20,8 @@ pub(crate) struct Upload {
     gate: Option<Arc<Gate>>,
     /// Hears of it if not all is read.
     activity: Arc<Activity>,
+    /// Until all is read, what comes from the client is this body, even if the answer is through already.
+    running: Option<Running>,
 }
 
 /// Keeps the body back until the service says that it wants it (`Expect: 100-continue`).
@@ -50,7 +52,8 @@ impl Gate {
 impl Upload {
     pub(crate) fn new(incoming: Incoming, gate: Option<Arc<Gate>>, activity: &Arc<Activity>) -> Self {
         let is_over = incoming.is_end_stream();
-        Upload { incoming, is_over, meter: None, gate, activity: activity.clone() }
+        let running = (!is_over).then(|| activity.run());
+        Upload { incoming, is_over, meter: None, gate, activity: activity.clone(), running }
     }
 
     /// From here on `meter` tells whom the body waits for.
@@ -98,8 +101,12 @@ impl Body for Upload {
         self.note(match &frame {
             _ if self.is_over => Waiting::Nobody,
             Poll::Pending => Waiting::Client,
+            Poll::Ready(Some(Err(_))) => Waiting::Broken,
             Poll::Ready(_) => Waiting::Service,
         });
+        if self.is_over {
+            self.running = None;
+        }
         frame
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Meter {
     upload: AtomicU8,
     cut: AtomicBool,
     driver: AtomicWaker,
+    /// Who writes to the client, and waits for that alone.
+    writer: AtomicWaker,
     replacement: Mutex<Option<TcpStream>>,
 }
 
@@ -52,6 +54,8 @@ pub(crate) enum Waiting {
     Service = 1,
     /// The client has sent no more.
     Client = 2,
+    /// Nobody any more: it broke off, or is no body at all.
+    Broken = 3,
 }
 
 impl Meter {
@@ -88,6 +92,7 @@ impl Meter {
         match self.upload.load(Relaxed) {
             1 => Waiting::Service,
             2 => Waiting::Client,
+            3 => Waiting::Broken,
             _ => Waiting::Nobody,
         }
     }
@@ -110,10 +115,22 @@ impl Meter {
     pub(crate) fn cut(&self) {
         self.cut.store(true, Relaxed);
         self.driver.wake();
+        self.writer.wake();
+    }
+
+    /// The connection leads elsewhere now, where nothing is cut.
+    pub(crate) fn uncut(&self) {
+        self.cut.store(false, Relaxed);
     }
 
     pub(crate) fn is_cut(&self) -> bool {
         self.cut.load(Relaxed)
+    }
+
+    /// The same, and from here on [`Meter::cut`] wakes this task as well as the driver.
+    pub(crate) fn is_cut_for(&self, writer: &std::task::Waker) -> bool {
+        self.writer.register(writer);
+        self.is_cut()
     }
 
     /// Whom [`Meter::cut`] wakes.

@@ -17,6 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
 /// Meters are tidied up when the list has grown to this, and then to twice what was left.
 const FEW_METERS: usize = 64;
@@ -30,6 +31,8 @@ pub(crate) struct Service {
     source: Option<IpAddr>,
     pool: Pool,
     meters: Mutex<Meters>,
+    /// How often what ran here was cut. What began at an earlier number is to end, though it has no connection yet.
+    cuts: watch::Sender<u64>,
 }
 
 /// Whether a socket served other requests before.
@@ -57,7 +60,7 @@ impl Service {
     ) -> Arc<Self> {
         let id = ServiceId::of(&name);
         let (pool, meters) = (Pool::new(max_idle), Mutex::default());
-        Arc::new(Service { name, id, address, source, pool, meters })
+        Arc::new(Service { name, id, address, source, pool, meters, cuts: watch::Sender::new(0) })
     }
 
     /// Whether it is the service that these words describe.
@@ -65,23 +68,37 @@ impl Service {
         self.name == *name && self.address == address && self.source == source
     }
 
-    /// A new socket.
-    pub(crate) async fn dial(&self, within: Duration) -> Result<TcpStream, Unreachable> {
-        dial(self.address, self.source, within).await
+    /// How often what ran here was cut so far.
+    pub(crate) fn cuts(&self) -> u64 {
+        *self.cuts.borrow()
     }
 
-    /// An HTTP connection: one that waits for reuse, or a new one. Which of the two it is.
+    /// A new socket, for what began after so many cuts.
+    pub(crate) async fn dial(&self, within: Duration, cuts: u64) -> Result<TcpStream, Unreachable> {
+        let mut told = self.cuts.subscribe();
+        tokio::select! {
+            biased;
+            _ = told.wait_for(|now| *now != cuts) => Err(Unreachable::Drained),
+            dialled = dial(self.address, self.source, within) => dialled,
+        }
+    }
+
+    /// An HTTP connection for what began after so many cuts: one that waits for reuse, or a new one. Which of the two it is.
     pub(crate) async fn connect(
         &self,
         within: Duration,
+        cuts: u64,
     ) -> Result<(Box<ServiceConnection>, Freshness), Unreachable> {
+        if self.cuts() != cuts {
+            return Err(Unreachable::Drained);
+        }
         if let Some(waiting) = self.pool.take() {
             return Ok((waiting, Freshness::Waiting));
         }
-        let connection = ServiceConnection::new(self.dial(within).await?, within).await;
+        let connection = ServiceConnection::new(self.dial(within, cuts).await?, within).await;
         // The handshake of HTTP/1.1 is no word on the wire: it can't fail but by hyper's own words.
         let connection = connection.map_err(std::io::Error::other)?;
-        self.watch(&connection.meter);
+        self.watch(&connection.meter, cuts);
         Ok((connection, Freshness::New))
     }
 
@@ -102,9 +119,12 @@ impl Service {
         self.pool.len()
     }
 
-    /// From here on [`Service::cut`] ends what runs there.
-    pub(crate) fn watch(&self, meter: &Arc<Meter>) {
+    /// From here on [`Service::cut`] ends what runs there; at once, if it has done so since so many cuts.
+    pub(crate) fn watch(&self, meter: &Arc<Meter>, cuts: u64) {
         let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.cuts() != cuts {
+            meter.cut();
+        }
         if meters.all.len() >= meters.tidy_at.max(FEW_METERS) {
             meters.all.retain(|m| m.strong_count() > 0);
             meters.tidy_at = 2 * meters.all.len();
@@ -120,7 +140,10 @@ impl Service {
 
     /// Ends everything that runs there, at once.
     pub(crate) fn cut(&self) {
-        let all = std::mem::take(&mut *self.meters.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = std::mem::take(&mut *meters);
+        self.cuts.send_modify(|cuts| *cuts += 1); // under the lock: a connection is in the list, or late
+        drop(meters);
         for meter in all.all.iter().filter_map(Weak::upgrade) {
             meter.cut();
         }

@@ -21,8 +21,14 @@ impl Pool {
         Pool { waiting: Mutex::default(), cap }
     }
 
+    /// One that can be used; those that were cut a moment ago can not.
     pub(super) fn take(&self) -> Option<Box<ServiceConnection>> {
-        self.lock().pop_back()
+        loop {
+            let taken = self.lock().pop_back()?;
+            if !taken.meter.is_cut() {
+                return Some(taken);
+            }
+        }
     }
 
     /// Beyond the cap the oldest makes room.

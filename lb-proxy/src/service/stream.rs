@@ -1,7 +1,9 @@
 //! The socket to a service under hyper's HTTP client.
 
 use super::meter::{Binding, Meter};
+use socket2::SockRef;
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -52,6 +54,13 @@ impl ServiceStream {
                 Ok(_) | Err(_) => return Poll::Ready(()),
             }
         }
+    }
+
+    /// Whether the kernel has the end, an error, or words that nobody asked for. The runtime may not know of them yet: it hears of
+    /// its sockets when its tasks rest, and a busy one rests late.
+    fn has_spoken(&self) -> bool {
+        let peeked = SockRef::from(&self.socket).peek(&mut [MaybeUninit::uninit()]);
+        !matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     fn stale<T>(&self) -> Poll<io::Result<T>> {
@@ -108,6 +117,9 @@ impl AsyncWrite for ServiceStream {
         if binding == Binding::Stale {
             return Poll::Pending;
         }
+        if binding == Binding::Unbound && self.has_spoken() {
+            return self.stale();
+        }
         let written = Pin::new(&mut self.socket).poll_write(cx, buf);
         self.wrote(binding, written)
     }
@@ -120,6 +132,9 @@ impl AsyncWrite for ServiceStream {
         let binding = self.binding();
         if binding == Binding::Stale {
             return Poll::Pending;
+        }
+        if binding == Binding::Unbound && self.has_spoken() {
+            return self.stale();
         }
         let written = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
         self.wrote(binding, written)
@@ -192,6 +207,18 @@ mod tests {
         let mut came = [0; 5];
         far.read_exact(&mut came).await.unwrap();
         assert_eq!(&came, b"GET /");
+    }
+
+    /// The kernel knows of the end as soon as it has come, the runtime only after its next look: nothing is awaited here.
+    #[tokio::test]
+    async fn an_end_that_only_the_kernel_knows_of_makes_a_socket_stale_too() {
+        for words in [&b""[..], b"HTTP/1.1 408 Request Timeout\r\n\r\n"] {
+            let (mut stream, meter, far) = unbound().await;
+            far.try_write(words).unwrap();
+            drop(far);
+            assert!(write(&mut stream, b"GET /").is_pending());
+            assert_eq!((meter.binding(), meter.bytes()), (Binding::Stale, 0));
+        }
     }
 
     #[tokio::test]

@@ -29,7 +29,7 @@ pub(crate) async fn carry(client: TcpStream, peer: SocketAddr, local: SocketAddr
         return;
     };
     let meter = Arc::new(Meter::default());
-    transaction.service.watch(&meter);
+    transaction.watch(&meter);
     transaction.counts(&meter, Instant::now());
     let from_client = match place.settings.kind {
         Kind::Tcp { proxy_protocol: true } => proxy_protocol::header(peer, local),
@@ -56,7 +56,7 @@ async fn reach(peer: SocketAddr, place: &Place) -> Option<(Transaction, TcpStrea
                 return None;
             }
         };
-        match transaction.service.dial(settings.timeouts.connect).await {
+        match transaction.dial(settings.timeouts.connect).await {
             Ok(socket) => {
                 transaction.reached();
                 return Some((transaction, socket));

@@ -11,7 +11,7 @@ use lb_proxy::{Kind, Proxy, VserverSettings, VserverView};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 pub fn name(text: &str) -> ServiceName {
@@ -122,6 +122,20 @@ pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// An address whose queue is full: its kernel drops further SYNs, as a host that is gone would. Lasts as long as the rest.
+pub async fn deaf() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let (address, mut fillers) = (listener.local_addr().unwrap(), Vec::new());
+    while let Ok(Ok(filler)) =
+        tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(address)).await
+    {
+        fillers.push(filler);
+    }
+    (address, listener, fillers)
 }
 
 /// The value of a header in a raw head, the first if there are several.

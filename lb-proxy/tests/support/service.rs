@@ -1,7 +1,11 @@
 //! Services: written by hand, so that each byte and each pause is the test's own.
+//!
+//! What a service asserts counts: its panic is kept, and raised again where the test drops the service.
 
+use futures_util::FutureExt;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
@@ -13,6 +17,8 @@ pub struct Service {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
     heads: Arc<Mutex<Vec<String>>>,
+    /// The first panic on any of its connections.
+    panic: Arc<Mutex<Option<String>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -38,7 +44,8 @@ impl Service {
         let listener = TcpListener::bind(at).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (connections, heads) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::default()));
-        let (count, noted) = (connections.clone(), heads.clone());
+        let panic = Arc::<Mutex<Option<String>>>::default();
+        let (count, noted, kept) = (connections.clone(), heads.clone(), panic.clone());
         let task = tokio::spawn(async move {
             let mut open = JoinSet::new();
             loop {
@@ -47,17 +54,14 @@ impl Service {
                         let (stream, _) = accepted.unwrap();
                         stream.set_nodelay(true).unwrap();
                         count.fetch_add(1, SeqCst);
-                        open.spawn(each(Connection { stream: BufStream::new(stream), heads: noted.clone() }));
+                        let stream = BufStream::new(stream);
+                        open.spawn(keep_panic(each(Connection { stream, heads: noted.clone() }), kept.clone()));
                     }
-                    Some(ended) = open.join_next() => {
-                        if let Err(error) = ended && error.is_panic() {
-                            std::panic::resume_unwind(error.into_panic());
-                        }
-                    }
+                    Some(_) = open.join_next() => {}
                 }
             }
         });
-        Service { address, connections, heads, task }
+        Service { address, connections, heads, panic, task }
     }
 
     /// Answers every request with 200 and `text`, for as long as the connection is kept.
@@ -84,6 +88,19 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         self.task.abort();
+        let panic = self.panic.lock().unwrap().take();
+        if let Some(panic) = panic.filter(|_| !std::thread::panicking()) {
+            panic!("in a service: {panic}");
+        }
+    }
+}
+
+/// Serves one connection; of several panics the first is kept.
+async fn keep_panic(connection: impl Future<Output = ()>, kept: Arc<Mutex<Option<String>>>) {
+    if let Err(panic) = AssertUnwindSafe(connection).catch_unwind().await {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+        kept.lock().unwrap().get_or_insert(text.unwrap_or_default());
     }
 }
 
