@@ -38,6 +38,7 @@ pub(super) fn regex(text: &str) -> Result<String, String> {
         return Err("must not be empty: every answer holds nothing".to_owned());
     }
     match regex::bytes::RegexBuilder::new(text).size_limit(REGEX_SIZE).build() {
+        Ok(regex) if regex.is_match(b"") => Err("fits nothing at all, and so every answer".to_owned()),
         Ok(_) => Ok(text.to_owned()),
         Err(regex::Error::CompiledTooBig(_)) => Err("is too large when compiled".to_owned()),
         Err(e) => {

@@ -125,6 +125,82 @@ async fn an_answer_with_what_must_not_come_fails_and_one_without_it_passes() {
 }
 
 #[tokio::test]
+async fn what_must_not_come_may_still_come_in_an_answer_that_has_not_ended() {
+    let check = tcp_ecv("PING\r\n", not(pattern("DOWN")));
+    let after = |steps: Vec<Step>| [vec![Hear("PING\r\n")], steps].concat();
+    // Half a line, of a server that stalls; and more than is looked into.
+    fails(
+        &check,
+        after(vec![say("state: D"), Hold]),
+        r#"the answer did not end within 300ms, but "state: D""#,
+    )
+    .await;
+    let long = r#"the answer is longer than 65536 bytes, and "DOWN" may follow"#;
+    fails(&check, after(vec![say("x".repeat(65_537)), Hold]), long).await;
+    fails(&check, after(vec![say("state: D"), Reset]), "connection reset").await;
+    let page = |length: usize, body: &str| {
+        vec![Hear(END), say(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}")), Hold]
+    };
+    let web = http_ecv(not(pattern("DOWN")));
+    fails(&web, page(9, "state\n"), r#"the answer did not end within 300ms, but "state\n""#).await;
+    // A whole one passes, be it as long as can be looked into.
+    let mut running = Running::on_port(53);
+    for body in ["state", &"x".repeat(65_536)] {
+        let server = Server::start(v4(51, 1, 17), page(body.len(), body));
+        let outcome = running.check(server.addr, web.clone(), LONG).await;
+        assert!(matches!(outcome, CheckOutcome::Passed(_)), "{outcome:?}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_end_of_what_came_is_not_the_end_of_the_answer() {
+    let page = |parts: &[&str]| {
+        let mut steps = vec![Hear(END), say("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n")];
+        for part in parts {
+            steps.extend([say(part), Step::Idle(100)]);
+        }
+        [steps, vec![Hold]].concat()
+    };
+    let whole = http_ecv(regex("^OK$"));
+    fails(&whole, page(&["OK", ", not quite"][..1]), r#"/^OK$/ did not come within 300ms, but "OK""#).await;
+    let server = Server::start(v4(51, 1, 18), page(&["OK", ", not ok!"]));
+    assert_eq!(why(server.addr, &whole, LONG).await, r#"/^OK$/ is not in the answer "OK, not ok!""#);
+    let server = Server::start(v4(51, 1, 18), page(&["OK", "AY, yes, ok"]));
+    let word = http_ecv(regex(r"\bOK\b"));
+    assert_eq!(why(server.addr, &word, LONG).await, r#"/\bOK\b/ is not in the answer "OKAY, yes, ""#);
+    let stays = tcp_ecv("PING\r\n", regex("^.PONG$"));
+    let half = r#"/^.PONG$/ did not come within 300ms, but "+PONG""#;
+    fails(&stays, vec![Hear("PING\r\n"), say("+PONG"), Hold], half).await;
+}
+
+#[tokio::test]
+async fn what_is_said_before_the_question_answers_nothing() {
+    let mut running = Running::on_port(53);
+    // The greeting comes with the connection, well before anything is sent.
+    let greeting = |text: &str| vec![say(text), Step::Idle(50), Hear("QUIT\r\n"), say("221 bye\r\n"), Hold];
+    for (text, receive, whys) in
+        [("220 hi\r\n", pattern("220 "), Some("220 ")), ("221 hi\r\n", pattern("221 bye"), None)]
+    {
+        let server = Server::start(v4(51, 1, 19), greeting(text));
+        let mut seen = Vec::new();
+        for _ in 0..5 {
+            seen.push(running.check(server.addr, tcp_ecv("QUIT\r\n", receive.clone()), SHORT).await);
+        }
+        for outcome in seen {
+            match (outcome, whys) {
+                (CheckOutcome::Passed(rtt), None) => assert!(rtt.as_duration() > ms(10), "{rtt}"),
+                // Whether it comes before what is sent is a matter of who is quicker; measured as nothing it never is.
+                (CheckOutcome::Passed(rtt), Some(_)) => assert!(rtt.as_micros() > 1, "{rtt}"),
+                (CheckOutcome::Failed(why), Some(said)) => assert!(why.contains(said), "{why}"),
+                (outcome, _) => panic!("{outcome:?}"),
+            }
+        }
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn udp_ecv_passes_over_what_it_does_not_look_for_and_shows_it() {
     let server = Ldns::start((v4(51, 1, 6), 0), |socket, _, from| {
         socket.send_to(b"busy\0", from).unwrap();

@@ -78,6 +78,32 @@ async fn ftp_tells_how_far_the_login_came() {
 }
 
 #[tokio::test]
+async fn a_password_is_in_no_reason_wherever_a_server_repeats_it() {
+    let secret = "a long\tsecret that is cut in two";
+    let check = ftp("probe", secret);
+    let login = || vec![say("220 hi\r\n"), Hear("USER probe\r\n"), say("331 go on\r\n"), Hear("\r\n")];
+    // At the end of what is shown, among control characters, in what is no FTP, before it was asked for.
+    let long = format!("530 {} {secret} no\r\n", "x".repeat(180));
+    for said in
+        [long, format!("530 {secret}\r\n"), format!("what? {secret}\r\n"), format!("332 {secret}\r\n")]
+    {
+        let steps = [login(), vec![say(&said), Hold]].concat();
+        let why = why(Server::start(v4(51, 1, 16), steps).addr, &check, LONG).await;
+        assert!(!why.contains("a long") && !why.contains("secret"), "{why}");
+        assert!(why.contains("***"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn what_comes_before_a_question_is_no_answer_to_it() {
+    let spoke = "the server spoke before it was asked: ";
+    let eager = vec![say("220 hi\r\n331 go on\r\n230 in\r\n"), Hold];
+    fails(&ftp("probe", "hush"), eager, &format!(r#"{spoke}"331 go on\r\n230 in\r\n""#)).await;
+    let eager = vec![say("220 hi\r\n"), Hear("USER probe\r\n"), say("331 go on\r\n230 in\r\n"), Hold];
+    fails(&ftp("probe", "hush"), eager, &format!(r#"{spoke}"230 in\r\n""#)).await;
+}
+
+#[tokio::test]
 async fn ftp_reads_replies_of_many_lines_and_logins_without_a_password() {
     let many = "220-Welcome\r\n 220 not the end\r\n331 nor this\r\n220 now\r\n";
     let in_ = "230-motd\r\n\r\n230 in\r\n";

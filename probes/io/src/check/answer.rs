@@ -1,63 +1,21 @@
 //! Looking for a pattern in an answer while it comes.
 
 use super::limit::{Limit, Passed};
+use super::matcher::Matcher;
 use super::stream::Times;
 use super::words::quoted;
-use super::{Fault, failed};
-use gslb_types::{Pattern, Receive, Rtt};
-use regex::bytes::{Regex, RegexBuilder};
-use std::collections::HashMap;
-use std::fmt::Write;
-use std::sync::{Mutex, PoisonError};
+use super::{Fault, MOST, failed};
+use gslb_types::{Receive, Rtt};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
-
-/// Bytes of an answer that are looked into: a page of status, many times over.
-pub(super) const MOST: usize = 64 * 1024;
 
 /// Between two searches of an answer that keeps coming. One that drips byte by byte would otherwise be searched as many times
 /// as it has bytes.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Bytes of a compiled pattern; the configuration refuses larger ones.
-const COMPILED: usize = 1 << 20;
-
-/// Compiled patterns that are kept. A configuration has some dozens.
-const KEPT: usize = 1024;
-
-/// Patterns, compiled once.
-#[derive(Default)]
-pub(crate) struct Matchers(Mutex<HashMap<Pattern, Regex>>);
-
-impl Matchers {
-    pub(super) fn of(&self, pattern: &Pattern) -> Result<Regex, Fault> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(regex) = kept.get(pattern) {
-            return Ok(regex.clone());
-        }
-        let regex = compiled(pattern)
-            .map_err(|_| Fault::Ours(format!("the pattern {pattern} is no regular expression")))?;
-        if kept.len() >= KEPT {
-            kept.clear();
-        }
-        kept.insert(pattern.clone(), regex.clone());
-        Ok(regex)
-    }
-}
-
-fn compiled(pattern: &Pattern) -> Result<Regex, regex::Error> {
-    match pattern {
-        Pattern::Regex(text) => RegexBuilder::new(text).size_limit(COMPILED).build(),
-        Pattern::Bytes(bytes) => {
-            let mut text = String::with_capacity(bytes.len() * 4);
-            for byte in bytes {
-                // Writing to a string does not fail.
-                let _ = write!(text, "\\x{byte:02x}");
-            }
-            RegexBuilder::new(&text).unicode(false).size_limit(COMPILED).build()
-        }
-    }
-}
+/// And at least so many times what the last search took: a long answer and a costly pattern must not keep a thread from
+/// what else it has to do.
+const REST: u32 = 20;
 
 /// An answer as far as it has come.
 #[derive(Default)]
@@ -86,131 +44,140 @@ impl Answer {
 
 /// Where an answer comes from.
 pub(super) trait Pieces: Send {
+    /// Whether the protocol itself says where an answer ends. Where it does not, one has ended when the server closes, or
+    /// when its time is over and what came last ends a line: a server that is asked for more keeps the connection.
+    const SAYS_ITS_END: bool;
+
     /// Adds a piece to the answer and says when it came, or that there is no more. May be given up at any moment.
     fn next(&mut self, answer: &mut Vec<u8>) -> impl Future<Output = Result<Option<Instant>, Fault>> + Send;
 }
 
 /// How an answer ended without the pattern.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
     Full,
     TooLate,
 }
 
+/// What an answer is searched for, and when again.
+struct Search<'a> {
+    receive: &'a Receive,
+    matcher: &'a Matcher,
+    times: &'a Times,
+    limit: Limit,
+    /// Not before then.
+    next: Option<Instant>,
+    /// Whether more came since the last search.
+    is_due: bool,
+}
+
 /// Reads pieces of an answer until the pattern has come, or can't any more, and tells how long that took since the span
 /// began.
 ///
-/// A pattern that is not to come passes with the end of the answer, be it that the server closes, that [`MOST`] is full, or
-/// that the time is over: then the response time is that of the last byte.
-pub(super) async fn look_for(
+/// A pattern that is not to come passes with the end of the answer, and the response time is that of its last byte. It fails
+/// as long as more may come: of half an answer, or one that is longer than [`MOST`], nobody knows what the rest holds.
+pub(super) async fn look_for<P: Pieces>(
     receive: &Receive,
-    matcher: &Regex,
+    matcher: &Matcher,
     times: &Times,
     limit: Limit,
-    mut pieces: impl Pieces,
+    mut pieces: P,
 ) -> Result<Rtt, Fault> {
-    let (mut answer, mut searched, mut is_dirty) = (Answer::default(), None::<Instant>, false);
+    let mut answer = Answer::default();
+    let mut search = Search { receive, matcher, times, limit, next: None, is_due: false };
     loop {
-        let may_search = searched.is_none_or(|at| at.elapsed() >= PAUSE);
-        if is_dirty && (may_search || answer.bytes.len() >= MOST) {
-            if let Some(found) = matcher.find(&answer.bytes) {
-                let came = answer.when(found.end().max(1)).unwrap_or_else(Instant::now);
-                return verdict_on_match(receive, times.span_to(came));
-            }
-            (searched, is_dirty) = (Some(Instant::now()), false);
+        let is_full = answer.bytes.len() > MOST;
+        if search.is_due
+            && (is_full || search.next.is_none_or(|at| Instant::now() >= at))
+            && let Some(verdict) = search.verdict_on(&answer, false)
+        {
+            return verdict;
         }
-        if answer.bytes.len() >= MOST {
-            return verdict_at_end(receive, times, &answer, End::Full, limit);
+        if is_full {
+            return search.verdict_at_end::<P>(&answer, End::Full);
         }
-        let piece = if is_dirty {
+        let piece = match search.next.filter(|_| search.is_due) {
             // Until it is time for the next search.
-            match limit.wait(timeout(PAUSE, pieces.next(&mut answer.bytes))).await {
-                Ok(Err(_)) => continue,
-                Ok(Ok(piece)) => Ok(piece),
-                Err(Passed) => Err(Passed),
+            Some(next) => {
+                let wait =
+                    timeout(next.saturating_duration_since(Instant::now()), pieces.next(&mut answer.bytes));
+                match limit.wait(wait).await {
+                    Ok(Err(_)) => continue,
+                    Ok(Ok(piece)) => Ok(piece),
+                    Err(Passed) => Err(Passed),
+                }
             }
-        } else {
-            limit.wait(pieces.next(&mut answer.bytes)).await
+            None => limit.wait(pieces.next(&mut answer.bytes)).await,
         };
         match piece {
             Ok(Ok(Some(at))) => {
-                answer.bytes.truncate(MOST);
+                answer.bytes.truncate(MOST + 1);
                 answer.came(at);
-                is_dirty = true;
+                search.is_due = true;
             }
-            Ok(Err(fault)) => return Err(fault),
-            ended => {
-                if let Some(found) = is_dirty.then(|| matcher.find(&answer.bytes)).flatten() {
-                    let came = answer.when(found.end().max(1)).unwrap_or_else(Instant::now);
-                    return verdict_on_match(receive, times.span_to(came));
-                }
-                let end = if ended.is_ok() { End::Closed } else { End::TooLate };
-                return verdict_at_end(receive, times, &answer, end, limit);
-            }
+            Ok(Ok(None)) => return search.verdict_at_end::<P>(&answer, End::Closed),
+            Ok(Err(fault)) => return search.verdict_on(&answer, false).unwrap_or(Err(fault)),
+            Err(Passed) => return search.verdict_at_end::<P>(&answer, End::TooLate),
         }
     }
 }
 
-fn verdict_on_match(receive: &Receive, took: Rtt) -> Result<Rtt, Fault> {
-    if receive.reverse {
-        return failed(format!("the answer holds {}, which must not come", receive.pattern));
+impl Search<'_> {
+    /// The verdict if the pattern has come.
+    fn verdict_on(&mut self, answer: &Answer, is_whole: bool) -> Option<Result<Rtt, Fault>> {
+        let began = Instant::now();
+        let end = self.matcher.end_in(&answer.bytes, is_whole);
+        let pause = began.elapsed().saturating_mul(REST).max(PAUSE);
+        (self.next, self.is_due) = (Instant::now().checked_add(pause), false);
+        let came = answer.when(end?.max(1)).unwrap_or_else(Instant::now);
+        Some(match self.receive.reverse {
+            true => failed(format!("the answer holds {}, which must not come", self.receive.pattern)),
+            false => Ok(self.times.span_to(came)),
+        })
     }
-    Ok(took)
-}
 
-fn verdict_at_end(
-    receive: &Receive,
-    times: &Times,
-    answer: &Answer,
-    end: End,
-    limit: Limit,
-) -> Result<Rtt, Fault> {
-    let (pattern, came) = (&receive.pattern, quoted(&answer.bytes));
-    if answer.bytes.is_empty() {
-        return match end {
-            End::TooLate => failed(limit.missing("no answer")),
-            End::Closed | End::Full => failed("connection closed without an answer"),
+    fn verdict_at_end<P: Pieces>(&mut self, answer: &Answer, end: End) -> Result<Rtt, Fault> {
+        let (pattern, limit, came) = (&self.receive.pattern, self.limit, quoted(&answer.bytes));
+        if answer.bytes.is_empty() {
+            return match end {
+                End::TooLate => failed(limit.missing("no answer")),
+                End::Closed | End::Full => failed("connection closed without an answer"),
+            };
+        }
+        let has_ended = match end {
+            End::Closed => true,
+            End::TooLate => !P::SAYS_ITS_END && answer.bytes.ends_with(b"\n"),
+            End::Full => false,
         };
-    }
-    if receive.reverse {
-        return Ok(times.span_to(answer.when(usize::MAX).unwrap_or_else(Instant::now)));
-    }
-    match end {
-        End::TooLate => failed(format!("{pattern} did not come within {:?}, but {came}", limit.length())),
-        End::Closed => failed(format!("{pattern} is not in the answer {came}")),
-        End::Full => failed(format!("{pattern} is not in the first {MOST} bytes of the answer {came}")),
+        // What must not come is refused also where it only may have come.
+        if let Some(verdict) = self.verdict_on(answer, has_ended || self.receive.reverse) {
+            return verdict;
+        }
+        match (self.receive.reverse, end) {
+            (true, _) if has_ended => {
+                Ok(self.times.span_to(answer.when(usize::MAX).unwrap_or_else(Instant::now)))
+            }
+            (true, End::Full) => {
+                failed(format!("the answer is longer than {MOST} bytes, and {pattern} may follow"))
+            }
+            (true, End::Closed | End::TooLate) => {
+                failed(format!("the answer did not end within {:?}, but {came}", limit.length()))
+            }
+            (false, End::TooLate) => {
+                failed(format!("{pattern} did not come within {:?}, but {came}", limit.length()))
+            }
+            (false, End::Closed) => failed(format!("{pattern} is not in the answer {came}")),
+            (false, End::Full) => {
+                failed(format!("{pattern} is not in the first {MOST} bytes of the answer {came}"))
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn bytes(text: &[u8]) -> Pattern {
-        Pattern::Bytes(text.to_vec())
-    }
-
-    #[test]
-    fn bytes_are_looked_for_as_they_are() {
-        let matchers = Matchers::default();
-        let all: Vec<u8> = (0..=255).collect();
-        for pattern in [&all[..], b".*", b"\xff\x00", "grüß".as_bytes(), b"(?i)a"] {
-            let matcher = matchers.of(&bytes(pattern)).unwrap();
-            let text = [b"x\ny", pattern, b"z"].concat();
-            assert_eq!(matcher.find(&text).map(|m| m.range()), Some(3..3 + pattern.len()));
-            assert!(!matcher.is_match(b"xyz A \xfe"), "{pattern:?}");
-        }
-        assert!(matches!(matchers.of(&Pattern::Regex("(".into())), Err(Fault::Ours(_))));
-    }
-
-    #[test]
-    fn a_pattern_is_compiled_once_and_a_bounded_number_kept() {
-        let matchers = Matchers::default();
-        for n in 0..KEPT + 10 {
-            matchers.of(&bytes(n.to_string().as_bytes())).unwrap();
-        }
-        assert_eq!(matchers.0.lock().unwrap().len(), 10);
-    }
 
     #[test]
     fn a_byte_came_with_the_piece_that_brought_it() {

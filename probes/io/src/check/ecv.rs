@@ -1,9 +1,9 @@
 //! Text sent, text received, over TCP and over UDP.
 
-use super::answer::{MOST, Pieces, look_for};
+use super::answer::{Pieces, look_for};
 use super::stream::{Stamped, Times};
 use super::words::quoted;
-use super::{Fault, Run, failed, not_sent, words};
+use super::{Fault, MOST, Run, failed, not_sent, words};
 use crate::stamp::rtt;
 use crate::udp::{Datagrams, Event};
 use gslb_types::{Exchange, Rtt};
@@ -15,22 +15,29 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const PIECE: usize = 4096;
 
 impl Run<'_> {
-    /// Over TCP: from the first byte sent to the last byte of what is looked for. A server that speaks first is measured
-    /// from the connection on.
+    /// Over TCP: from the first byte sent to the last byte of what is looked for. What a server said before is no answer to
+    /// it. Where nothing is sent, a server that speaks first is measured from the connection on.
     pub(super) async fn tcp_ecv(self, exchange: &Exchange) -> Result<Rtt, Fault> {
         let matcher = self.tools.matchers.of(&exchange.receive.pattern)?;
         let (stream, began) = self.connected().await?;
         let mut stream = Stamped::new(stream);
-        let times = stream.times();
+        let (times, mut early) = (stream.times(), Vec::new());
         match exchange.send.as_slice() {
             [] => times.began(began.at + began.took.as_duration()),
             send => {
+                early = stream.waiting();
                 let sent = self.limit.hold("nothing could be sent", stream.write_all(send)).await?;
                 sent.map_err(|e| Fault::Failed(words(&e)))?;
             }
         }
         let pieces = Stream { stream, times: times.clone() };
-        look_for(&exchange.receive, &matcher, &times, self.limit, pieces).await
+        let looked = look_for(&exchange.receive, &matcher, &times, self.limit, pieces).await;
+        match looked {
+            Err(Fault::Failed(why)) if !exchange.receive.reverse && matcher.is_in(&early) => {
+                failed(format!("{why}; it came before anything was sent: leave `send` out to look for it"))
+            }
+            looked => looked,
+        }
     }
 
     /// Over UDP: from the datagram sent to the datagram that holds what is looked for. One that does not is passed over,
@@ -43,7 +50,7 @@ impl Run<'_> {
         let answered = async {
             loop {
                 let (came, bytes) = datagram(&datagrams).await?;
-                match (matcher.is_match(&bytes), receive.reverse) {
+                match (matcher.is_in(&bytes), receive.reverse) {
                     (true, false) | (false, true) => return Ok(rtt(sent, came)),
                     (true, true) => {
                         return failed(format!("the answer holds {}, which must not come", receive.pattern));
@@ -83,6 +90,8 @@ struct Stream {
 }
 
 impl Pieces for Stream {
+    const SAYS_ITS_END: bool = false;
+
     async fn next(&mut self, answer: &mut Vec<u8>) -> Result<Option<Instant>, Fault> {
         answer.reserve(PIECE);
         match self.stream.read_buf(answer).await {

@@ -2,7 +2,7 @@
 
 use super::answer::{Pieces, look_for};
 use super::stream::Times;
-use super::{Fault, Run, failed, words};
+use super::{Fault, Run, failed, unasked, words};
 use bytes::Bytes;
 use gslb_types::{HttpCheck, Rtt};
 use http_body_util::{BodyExt, Full};
@@ -26,7 +26,10 @@ impl Run<'_> {
         let stream = self.stream().await?;
         let times = stream.times();
         match &check.tls {
-            None => self.exchange(check, request, stream, &times).await,
+            None => {
+                unasked(&stream.waiting())?;
+                self.exchange(check, request, stream, &times).await
+            }
             Some(tls) => {
                 let stream = self.handshake(tls, stream).await?;
                 self.exchange(check, request, stream, &times).await
@@ -48,6 +51,9 @@ impl Run<'_> {
         let asked = async {
             times.begin();
             let response = sender.send_request(request).await.map_err(broken)?;
+            if times.is_early() {
+                return failed("the response came before the request");
+            }
             let took = times.span();
             if !passes(check, response.status()) {
                 return failed(wrong(check, response.status()));
@@ -90,6 +96,8 @@ struct Body {
 }
 
 impl Pieces for Body {
+    const SAYS_ITS_END: bool = true;
+
     async fn next(&mut self, answer: &mut Vec<u8>) -> Result<Option<Instant>, Fault> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(broken)?;

@@ -10,21 +10,23 @@ mod ecv;
 mod ftp;
 mod http;
 mod limit;
+mod matcher;
 mod stream;
 mod tls;
 mod user;
 mod words;
 
 pub(crate) use user::Commands;
+use words::quoted;
 pub(crate) use words::words;
 
 use crate::engine::Sender;
 use crate::icmp::Pinged;
 use crate::local::{Settings, can_bind};
 use crate::tcp::{Answer, close_by_reset, connect};
-use answer::Matchers;
 use gslb_types::{Check, Rtt};
 use limit::Limit;
+use matcher::Matchers;
 use probes_core::wire::{CheckOutcome, CheckRequest};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -32,6 +34,9 @@ use std::time::Instant;
 use stream::Stamped;
 use tls::TlsConfigs;
 use tokio::net::TcpStream;
+
+/// Bytes of an answer that are looked into: a page of status, many times over.
+const MOST: usize = 64 * 1024;
 
 /// Why a check did not pass.
 #[derive(Debug)]
@@ -47,6 +52,14 @@ pub(crate) enum Fault {
 /// A fault of the service.
 fn failed<T>(why: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::Failed(why.into()))
+}
+
+/// Fails for what a server said before it was asked.
+fn unasked(said: &[u8]) -> Result<(), Fault> {
+    match said {
+        [] => Ok(()),
+        said => failed(format!("the server spoke before it was asked: {}", quoted(said))),
+    }
 }
 
 /// What checks share: compiled once, or bounded in number.

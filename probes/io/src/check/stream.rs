@@ -1,5 +1,6 @@
 //! A TCP connection that knows when its bytes left and came.
 
+use super::MOST;
 use crate::receive::{ask_for_stamps, packet};
 use crate::stamp::rtt;
 use gslb_types::Rtt;
@@ -42,6 +43,11 @@ impl Times {
         self.with(|stamps| stamps.came).unwrap_or_else(Instant::now)
     }
 
+    /// Whether the last bytes came before the span began: no answer to what was sent then.
+    pub(super) fn is_early(&self) -> bool {
+        self.with(|stamps| stamps.sent.zip(stamps.came).is_some_and(|(sent, came)| came < sent))
+    }
+
     /// From the beginning to the last bytes that came.
     pub(super) fn span(&self) -> Rtt {
         self.span_to(self.came())
@@ -74,6 +80,21 @@ impl Stamped {
 
     pub(super) fn times(&self) -> Times {
         self.times.clone()
+    }
+
+    /// Takes in what has come so far, without waiting: what is there before a question is no answer to it. Asked of the
+    /// system itself, as the runtime may not know yet of what has just come. No more than [`MOST`]: the rest of one that
+    /// talks on and on is told by its stamps.
+    pub(super) fn waiting(&self) -> Vec<u8> {
+        let mut early = Vec::new();
+        let mut buf = [0; 4096];
+        while early.len() < MOST
+            && let Ok(read) = packet(&self.stream, &mut buf)
+            && read.len > 0
+        {
+            early.extend_from_slice(buf.get(..read.len).unwrap_or_default());
+        }
+        early
     }
 }
 
