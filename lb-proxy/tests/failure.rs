@@ -1,6 +1,6 @@
 //! What happens when services refuse, close, keep silent or talk nonsense: who is asked next, and what the client hears.
 
-#![allow(clippy::unwrap_used, reason = "an integration test is all test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "an integration test is all test")]
 
 mod support;
 
@@ -298,4 +298,17 @@ async fn an_answer_before_the_end_of_the_request_passes_while_the_rest_goes_on()
     eventually("ended", || running.active() == [0]).await;
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
     rest(&mut client).await;
+}
+
+/// What services assert is part of the tests here.
+#[tokio::test]
+#[should_panic(expected = "in a service: not this one")]
+async fn a_service_that_panics_fails_its_test() {
+    let service = Service::start(|mut connection: Connection| async move {
+        connection.request().await;
+        panic!("not this one");
+    })
+    .await;
+    let running = start(vserver(Kind::Http, &[service.address]));
+    assert!(running.get("/").await.starts_with("HTTP/1.1 502"));
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be arranged must fail")]
 
+pub mod raw_h2;
 pub mod service;
 
 use gslb_types::{LbMethod, LbVserverName, ServiceName, ServiceState, Weight};
