@@ -50,6 +50,7 @@ const TABLE: &[Rule] = &[
             ("csv", "pages of HAProxy"),
             ("ipnet", "exclusions and prefix budgets"),
             ("foldhash", "the LDNS map's hasher, its seed an argument"),
+            ("hashbrown", "the LDNS map itself: indices, hashed by that hasher"),
             ("rand_core", "the generator is an argument"),
             ("rand_pcg", "jitter from a seed that is an argument"),
             ("siphasher", "sharing LDNS out among the nodes of a site"),

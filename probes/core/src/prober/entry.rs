@@ -3,7 +3,7 @@
 use super::Settings;
 use crate::budget::Slot;
 use crate::wire::{ProbeId, ProbeOutcome};
-use gslb_types::{Ldns, ProbeKind, Rtt, Timestamp};
+use gslb_types::{ProbeKind, Rtt, Timestamp};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -28,6 +28,16 @@ impl Seen {
 
     pub(super) fn since(self, earlier: Seen) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// Microseconds since this node started.
+    pub(super) fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// The inverse.
+    pub(super) fn at(micros: i64) -> Self {
+        Seen(micros)
     }
 
     /// How far apart two queries came, whichever was first.
@@ -75,8 +85,17 @@ pub(super) enum Phase {
     PutOff { until: Timestamp, slot: Slot },
     /// Another node of the site probes it.
     Resting,
-    /// One probe is out.
-    Probing { id: ProbeId, kind: ProbeKind, deadline: Timestamp, slot: Slot },
+    /// One probe is out: an [`Awaited`].
+    Probing(ProbeId),
+}
+
+/// A probe that is out. There are few of these, as many as the budget lets out within a timeout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Awaited {
+    pub(super) index: u32,
+    pub(super) kind: ProbeKind,
+    pub(super) deadline: Timestamp,
+    pub(super) slot: Slot,
 }
 
 /// Who waits in which queue. The order of service is [`super::queues`]' business.
@@ -94,17 +113,20 @@ pub(super) enum Class {
 
 /// What the prober keeps of an LDNS. There may be hundreds of thousands: mind the size.
 pub(super) struct Entry {
-    pub(super) ldns: Ldns,
-    /// The most recent asker: what is probed.
+    /// The most recent asker: what is probed. The table knows the LDNS that it belongs to.
     pub(super) address: IpAddr,
     pub(super) seen: Seen,
     pub(super) first_seen: Seen,
+    /// When the table looks whether it is idle.
+    pub(super) reviewed: Timestamp,
     pub(super) phase: Phase,
     /// Start of the round that runs, or ran last.
     pub(super) started: Timestamp,
     /// When the kinds were last tried in preferred order.
     from_the_top: Timestamp,
-    pub(super) last_sample: Option<Timestamp>,
+    /// The last sample's time, if there is one: the flag apart takes half the space.
+    sampled: Timestamp,
+    has_sample: bool,
     pub(super) failed_rounds: u32,
     /// Kinds of the round that runs; none between two rounds.
     pub(super) tried: Kinds,
@@ -123,16 +145,17 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(due: Timestamp, ldns: Ldns, address: IpAddr, seen: Seen) -> Self {
+    pub(super) fn new(due: Timestamp, address: IpAddr, seen: Seen) -> Self {
         Entry {
-            ldns,
             address,
             seen,
             first_seen: seen,
+            reviewed: due,
             phase: Phase::Due(due),
             started: due,
             from_the_top: due,
-            last_sample: None,
+            sampled: Timestamp::ZERO,
+            has_sample: false,
             failed_rounds: 0,
             tried: Kinds::default(),
             unanswered: false,
@@ -162,7 +185,19 @@ impl Entry {
 
     /// Whether it has answered this node or another of the site.
     pub(super) fn is_measured(&self) -> bool {
-        self.last_sample.is_some() || self.measured_elsewhere
+        self.has_sample || self.measured_elsewhere
+    }
+
+    /// When it last answered this node.
+    pub(super) fn last_sample(&self) -> Option<Timestamp> {
+        self.has_sample.then_some(self.sampled)
+    }
+
+    /// It answered this node.
+    pub(super) fn answered(&mut self, now: Timestamp, kind: ProbeKind) {
+        (self.sampled, self.has_sample) = (now, true);
+        self.sticky = Some(kind);
+        self.failed_rounds = 0;
     }
 
     /// Tries the kind that worked before the others, although its time may be over.
@@ -230,8 +265,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_two_cache_lines_at_most() {
-        assert!(size_of::<Entry>() <= 128, "{}", size_of::<Entry>());
+    fn an_entry_is_a_cache_line_and_a_half() {
+        assert_eq!(size_of::<Entry>(), 96);
         assert_eq!(size_of::<Option<Entry>>(), size_of::<Entry>());
     }
 

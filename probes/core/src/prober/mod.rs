@@ -9,6 +9,7 @@
 
 mod admission;
 mod entry;
+mod order;
 mod permission;
 mod queues;
 mod recent;
@@ -29,7 +30,7 @@ use crate::budget::{Bucket, Prefixes};
 use crate::chance::{Chance, Ids};
 use crate::stats::ProberStats;
 use crate::wire::{ProbeId, ProbeReply, ProbeRequest};
-use entry::{Entry, Phase, Seen};
+use entry::{Awaited, Entry, Phase, Seen};
 use gslb_types::{Ldns, ProbeKind, Rtt, Timestamp};
 use permission::Permission;
 use queues::Queues;
@@ -44,6 +45,9 @@ use table::Table;
 /// answers queries in between (reliability R13).
 const IDLE_BATCH: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// Room for outputs that is kept. A node task that takes over a table admits all of it in one go.
+const KEPT_OUTPUTS: usize = 4_096;
 
 /// Two queries at least this far apart came in different seconds, even if a peer that speaks of one of them errs by the
 /// way to it.
@@ -120,7 +124,7 @@ pub struct Prober {
     queues: Queues,
     /// Entries in [`Phase::Probing`].
     deadlines: BTreeSet<(Timestamp, u32)>,
-    awaited: BTreeMap<ProbeId, u32>,
+    awaited: BTreeMap<ProbeId, Awaited>,
     probes: Bucket,
     newcomers: Bucket,
     prefixes: Prefixes,
@@ -141,7 +145,7 @@ impl Prober {
     pub fn new(settings: Settings, seed: u64) -> Self {
         let mut chance = Chance::new(seed);
         Prober {
-            table: Table::new(seed),
+            table: Table::new(seed, settings.masks),
             recent: Recent::new(seed),
             queues: Queues::new(),
             deadlines: BTreeSet::new(),
@@ -183,9 +187,9 @@ impl Prober {
     /// Takes in what became of a probe. A reply to no probe that is awaited is counted and otherwise ignored.
     pub fn handle_reply(&mut self, now: Timestamp, reply: ProbeReply) {
         match self.awaited.get(&reply.id).copied() {
-            Some(index) => {
-                self.learn_permission(now, index, reply.outcome);
-                self.settle(now, index, reply.outcome);
+            Some(awaited) => {
+                self.learn_permission(now, awaited, reply.outcome);
+                self.settle(now, awaited.index, reply.outcome);
             }
             None => self.stats.late += 1,
         }
@@ -201,7 +205,11 @@ impl Prober {
 
     /// The next thing to do or to know. To be called after each `handle_…` until there is none.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if output.is_none() && self.outputs.capacity() > KEPT_OUTPUTS {
+            self.outputs = VecDeque::new();
+        }
+        output
     }
 
     /// When [`Prober::handle_timeout`] is to be called next.
@@ -248,7 +256,7 @@ impl Prober {
             return Sighting::TurnedAway;
         }
         let due = now.max(self.recent.not_before(ldns));
-        let index = self.table.insert(Entry::new(due, ldns, address, seen), self.settings.idle_timeout);
+        let index = self.table.insert(Entry::new(due, address, seen), self.settings.idle_timeout);
         self.enqueue(index);
         if !self.is_ours(ldns) {
             self.hand_over(index);
@@ -285,15 +293,21 @@ impl Prober {
     fn remove(&mut self, index: u32, was_idle: bool) {
         self.leave_queue(index);
         let Some(entry) = self.table.remove(index) else { return };
+        let ldns = self.table.ldns_of(&entry);
         if entry.was_probed {
             let again = entry.started + self.settings.period(entry.failed_rounds);
-            self.recent.note(entry.ldns, entry.started, again);
+            self.recent.note(ldns, entry.started, again);
         }
         self.resting -= usize::from(!entry.ours);
-        if let Phase::Probing { id, deadline, .. } = entry.phase {
-            self.awaited.remove(&id);
-            self.deadlines.remove(&(deadline, index));
-        }
-        self.outputs.push_back(Output::Removed { ldns: entry.ldns, was_idle });
+        self.expect_no_more(entry.phase);
+        self.outputs.push_back(Output::Removed { ldns, was_idle });
+    }
+
+    /// The probe that is out, if one is, is awaited no longer.
+    fn expect_no_more(&mut self, phase: Phase) -> Option<Awaited> {
+        let Phase::Probing(id) = phase else { return None };
+        let awaited = self.awaited.remove(&id)?;
+        self.deadlines.remove(&(awaited.deadline, awaited.index));
+        Some(awaited)
     }
 }

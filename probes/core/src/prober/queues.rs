@@ -4,12 +4,12 @@
 //! of them.
 
 use super::entry::Class;
+use super::order::Order;
 use gslb_types::Timestamp;
-use std::collections::BTreeSet;
 
 /// The entries that wait for their next probe.
 pub(super) struct Queues {
-    by_class: [BTreeSet<(Timestamp, u32)>; 4],
+    by_class: [Order<Timestamp>; 4],
     turn: u8,
 }
 
@@ -27,15 +27,15 @@ const TURNS: [[Class; 4]; 8] = {
 
 impl Queues {
     pub(super) fn new() -> Self {
-        Queues { by_class: Default::default(), turn: 0 }
+        Queues { by_class: std::array::from_fn(|_| Order::new()), turn: 0 }
     }
 
     pub(super) fn insert(&mut self, class: Class, due: Timestamp, index: u32) {
-        self.by_class[class as usize].insert((due, index));
+        self.by_class[class as usize].insert(due, index);
     }
 
     pub(super) fn remove(&mut self, class: Class, due: Timestamp, index: u32) {
-        self.by_class[class as usize].remove(&(due, index));
+        self.by_class[class as usize].remove(due, index);
     }
 
     /// The entry whose turn it is, if anybody is due. Those never probed only with `newcomers`.
@@ -61,7 +61,7 @@ impl Queues {
     }
 
     fn first(&self, class: Class) -> Option<(Timestamp, u32)> {
-        self.by_class[class as usize].first().copied()
+        self.by_class[class as usize].first()
     }
 }
 

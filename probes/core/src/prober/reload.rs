@@ -17,7 +17,11 @@ impl Prober {
         self.probes.set_rate(now, self.settings.per_second);
         self.newcomers.set_rate(now, self.settings.new_per_second);
         self.prefixes.set_rate(self.settings.per_prefix);
-        let regrouped = if old.masks == self.settings.masks { Vec::new() } else { self.take_all(now) };
+        let mut regrouped = Vec::new();
+        if old.masks != self.settings.masks {
+            regrouped = self.take_all(now);
+            self.table.set_masks(self.settings.masks);
+        }
         for index in self.table.indices() {
             self.adapt(now, index, &old);
         }

@@ -1,6 +1,6 @@
 //! Rounds: from the budget to the probe, from the reply to the next kind or the next round.
 
-use super::entry::{Kinds, Phase, Verdict, judge};
+use super::entry::{Awaited, Kinds, Phase, Verdict, judge};
 use super::queues::is_unprobed;
 use super::{Output, PAUSE, Prober};
 use crate::budget::Slot;
@@ -67,8 +67,8 @@ impl Prober {
             self.newcomers.take(now);
         }
         entry.begin(now, &self.settings, kind);
-        entry.phase = Phase::Probing { id, kind, deadline, slot };
-        self.awaited.insert(id, index);
+        entry.phase = Phase::Probing(id);
+        self.awaited.insert(id, Awaited { index, kind, deadline, slot });
         self.deadlines.insert((deadline, index));
         self.probes.take(now);
         self.queues.served();
@@ -83,7 +83,7 @@ impl Prober {
         if matches!(entry.phase, Phase::Due(_)) {
             self.stats.over_budget += 1;
         }
-        let until = self.prefixes.join(slot, entry.last_sample.is_some(), &mut self.chance);
+        let until = self.prefixes.join(slot, entry.last_sample().is_some(), &mut self.chance);
         entry.phase = Phase::PutOff { until, slot };
         self.queues.insert(entry.class(), until, index);
     }
@@ -91,9 +91,7 @@ impl Prober {
     /// Takes in the outcome of the probe that is out.
     pub(super) fn settle(&mut self, now: Timestamp, index: u32, outcome: ProbeOutcome) {
         let Some(entry) = self.table.get(index) else { return };
-        let Phase::Probing { id, kind, deadline, slot } = entry.phase else { return };
-        self.awaited.remove(&id);
-        self.deadlines.remove(&(deadline, index));
+        let Some(Awaited { kind, deadline, slot, .. }) = self.expect_no_more(entry.phase) else { return };
         self.count(outcome);
         match judge(kind, outcome) {
             Verdict::Measures(rtt) => self.measured(now, index, kind, rtt),
@@ -118,11 +116,9 @@ impl Prober {
 
     fn measured(&mut self, now: Timestamp, index: u32, kind: ProbeKind, rtt: Rtt) {
         let Some(entry) = self.table.get_mut(index) else { return };
-        entry.last_sample = Some(now);
-        entry.sticky = Some(kind);
-        entry.failed_rounds = 0;
+        entry.answered(now, kind);
         let was_spread = std::mem::replace(&mut entry.was_spread, true);
-        let ldns = entry.ldns;
+        let Some(ldns) = self.table.ldns(index) else { return };
         self.stats.samples[kind as usize] += 1;
         self.outputs.push_back(Output::Sample { ldns, rtt, kind });
         self.table.reprove(index, &self.settings);
@@ -152,7 +148,7 @@ impl Prober {
         if entry.unanswered {
             entry.failed_rounds = entry.failed_rounds.saturating_add(1);
             if entry.failed_rounds >= self.settings.fatal_rounds() {
-                self.outputs.push_back(Output::Unreachable { ldns: entry.ldns });
+                self.outputs.extend(self.table.ldns(index).map(|ldns| Output::Unreachable { ldns }));
                 self.table.reprove(index, &self.settings);
             }
         }
@@ -175,7 +171,7 @@ impl Prober {
         let Some(entry) = self.table.get(index) else { return };
         match entry.phase {
             Phase::Due(at) | Phase::PutOff { until: at, .. } => self.queues.insert(entry.class(), at, index),
-            Phase::Resting | Phase::Probing { .. } => {}
+            Phase::Resting | Phase::Probing(_) => {}
         }
     }
 
@@ -184,7 +180,7 @@ impl Prober {
         let Some(entry) = self.table.get(index) else { return };
         match entry.phase {
             Phase::Due(at) | Phase::PutOff { until: at, .. } => self.queues.remove(entry.class(), at, index),
-            Phase::Resting | Phase::Probing { .. } => {}
+            Phase::Resting | Phase::Probing(_) => {}
         }
     }
 
@@ -194,14 +190,14 @@ impl Prober {
         if let Some(entry) = self.table.get(index)
             && let Phase::PutOff { slot, .. } = entry.phase
         {
-            self.prefixes.leave(slot, entry.last_sample.is_some());
+            self.prefixes.leave(slot, entry.last_sample().is_some());
         }
     }
 
     /// Learns from a reply whether pings are permitted.
-    pub(super) fn learn_permission(&mut self, now: Timestamp, index: u32, outcome: ProbeOutcome) {
-        if let Some(entry) = self.table.get(index)
-            && let Phase::Probing { kind: ProbeKind::Ping, .. } = entry.phase
+    pub(super) fn learn_permission(&mut self, now: Timestamp, awaited: Awaited, outcome: ProbeOutcome) {
+        if let Some(entry) = self.table.get(awaited.index)
+            && awaited.kind == ProbeKind::Ping
         {
             self.permission.learn(now, entry.address, outcome);
         }

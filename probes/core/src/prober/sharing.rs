@@ -16,10 +16,8 @@ impl Prober {
         self.share = Some(share);
         self.stats.share_walks += 1;
         for index in self.table.indices() {
-            let Some((ldns, was_ours)) = self.table.get(index).map(|entry| (entry.ldns, entry.ours)) else {
-                continue;
-            };
-            match (was_ours, self.is_ours(ldns)) {
+            let Some(entry) = self.table.get(index) else { continue };
+            match (entry.ours, self.is_ours(self.table.ldns_of(entry))) {
                 (true, false) => self.hand_over(index),
                 (false, true) => self.take_over(now, index),
                 (true, true) | (false, false) => {}
@@ -32,7 +30,7 @@ impl Prober {
     /// begins with that kind, and does not take it for a newcomer. An own sample is worth more.
     pub fn note_elsewhere(&mut self, ldns: Ldns, reach: Reach, kind: Option<ProbeKind>) {
         let Some(index) = self.table.find(ldns) else { return };
-        if self.table.get(index).is_none_or(|entry| entry.ours && entry.last_sample.is_some()) {
+        if self.table.get(index).is_none_or(|entry| entry.ours && entry.last_sample().is_some()) {
             return;
         }
         self.dequeue(index);
@@ -52,15 +50,12 @@ impl Prober {
     pub(super) fn hand_over(&mut self, index: u32) {
         self.leave_queue(index);
         let Some(entry) = self.table.get_mut(index) else { return };
-        if let Phase::Probing { id, deadline, .. } = entry.phase {
-            self.awaited.remove(&id);
-            self.deadlines.remove(&(deadline, index));
-        }
-        entry.phase = Phase::Resting;
+        let phase = std::mem::replace(&mut entry.phase, Phase::Resting);
         entry.ours = false;
         entry.tried = Kinds::default();
         entry.unanswered = false;
         self.resting += 1;
+        self.expect_no_more(phase);
     }
 
     /// Begins to probe an entry: within an interval if its neighbour measured it, and soon if nobody has, in either case not all

@@ -49,11 +49,11 @@ impl Prober {
             kind: entry.sticky,
             address: entry.address,
             last_seen: entry.seen.plus(Duration::ZERO),
-            last_sample: entry.last_sample,
+            last_sample: entry.last_sample(),
             failed_rounds: entry.failed_rounds,
             next_round: match entry.phase {
                 Phase::Due(at) | Phase::PutOff { until: at, .. } if entry.tried.is_empty() => Some(at),
-                Phase::Due(_) | Phase::PutOff { .. } | Phase::Resting | Phase::Probing { .. } => None,
+                Phase::Due(_) | Phase::PutOff { .. } | Phase::Resting | Phase::Probing(_) => None,
             },
             is_proven: entry.is_proven(&self.settings),
             ours: entry.ours,
@@ -71,7 +71,7 @@ impl Prober {
     /// whole table.
     pub fn sightings(&self, now: Timestamp) -> impl Iterator<Item = (Ldns, IpAddr, Duration)> + '_ {
         let now = Seen::before(now, Duration::ZERO);
-        self.table.iter().map(move |e| (e.ldns, e.address, now.since(e.seen)))
+        self.table.iter().map(move |e| (self.table.ldns_of(e), e.address, now.since(e.seen)))
     }
 
     /// What was counted.

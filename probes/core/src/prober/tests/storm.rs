@@ -68,10 +68,11 @@ impl Witness {
         assert!(stats.ldns <= cap && stats.proven <= stats.ldns);
         assert_eq!(bench.prober.awaited.len(), bench.prober.deadlines.len());
         for entry in bench.prober.table.iter().filter(|e| e.was_probed) {
-            let before = self.rounds.insert(entry.ldns, entry.started).filter(|b| *b != entry.started);
+            let ldns = bench.prober.table.ldns_of(entry);
+            let before = self.rounds.insert(ldns, entry.started).filter(|b| *b != entry.started);
             let interval = bench.prober.settings.interval;
             let apart = before.map(|b| entry.started.since(b));
-            assert!(apart.is_none_or(|a| a >= interval), "{} began rounds {apart:?} apart", entry.ldns);
+            assert!(apart.is_none_or(|a| a >= interval), "{ldns} began rounds {apart:?} apart");
         }
     }
 }
