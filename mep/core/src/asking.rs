@@ -97,7 +97,10 @@ impl Mep {
                 // It speaks, but not of the site. If it does not speak at all, it may have much to say when it does.
                 let is_mute = peer.last_word().is_none_or(|word| word.since(relay.heard) < self.doubtful());
                 let rest = if is_mute { BARREN_IF_MUTE } else { BARREN };
-                self.asking.barren.insert((site.clone(), relay.place), now + rest);
+                // In a session that began since it was asked it has had no time for the site.
+                if peer.session.as_ref().is_none_or(|session| session.since <= relay.heard) {
+                    self.asking.barren.insert((site.clone(), relay.place), now + rest);
+                }
                 self.drop_relay(now, site, "the relay has not heard the site for the keepalive");
             } else if peer.has_lost(site) {
                 self.drop_relay(now, site, "the relay does not hear the site any longer");

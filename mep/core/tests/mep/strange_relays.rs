@@ -300,3 +300,21 @@ fn a_relay_that_lost_the_site_as_well_is_asked_again_when_it_hears_it() {
     scene.say(links(&["par"]));
     assert_eq!(requests(&scene.say(links(&["ber"]))), [["ber"]]);
 }
+
+/// The relay was restarted, and what its earlier process had said of the site turns too old a moment after the session of the
+/// new one began.
+#[test]
+fn a_relay_that_was_restarted_is_asked_again_as_soon_as_it_has_told_all() {
+    let mut scene = scene();
+    scene.say(links(&["ber"]));
+    scene.say(relayed("ber", 40, None));
+    scene.wait(secs(9));
+    (scene.conn, scene.ack) = (ConnId(2), 0);
+    scene.connect("fra/1");
+    scene.say(Body::Hello(proto::Hello { minor: 1, boot: hello().boot + 1, ..hello() }));
+    scene.say(Body::SnapshotBegin(proto::SnapshotBegin {}));
+    scene.say(links(&["ber"]));
+    let outputs = said(scene.wait(secs(1)));
+    assert!(matches!(outputs.as_slice(), [Output::RelayDown { .. }]), "{outputs:?}");
+    assert_eq!(requests(&scene.say(Body::SnapshotEnd(proto::SnapshotEnd {}))), [["ber"]]);
+}
