@@ -6,11 +6,12 @@
 
 mod support;
 
-use lb_proxy::{CertificateFiles, Kind};
+use lb_proxy::Kind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use support::service::{Connection, Service};
+use support::tls::write_pair;
 use support::{Running, body, eventually, header, start, vserver};
 use tempfile::TempDir;
 
@@ -162,11 +163,7 @@ async fn curl_speaks_tls() {
     }
     let service = Service::fixed("secret").await;
     let folder = tempfile::tempdir().unwrap();
-    let pair = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).unwrap();
-    let files =
-        CertificateFiles { certificate: folder.path().join("a.pem"), key: folder.path().join("a.key") };
-    std::fs::write(&files.certificate, pair.cert.pem()).unwrap();
-    std::fs::write(&files.key, pair.signing_key.serialize_pem()).unwrap();
+    let files = write_pair(folder.path(), "a", &["a.test"]);
     let ca = files.certificate.display().to_string();
     let running = start(vserver(Kind::Ssl { certificates: vec![files] }, &[service.address]));
     let port = running.address.port();

@@ -8,51 +8,12 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use lb_core::LocalPersistence;
 use lb_proxy::{CertificateFiles, Kind, Proxy, StartError, VserverSettings};
-use rustls::pki_types::{CertificateDer, ServerName};
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 use support::service::Service;
-use support::{Running, body, header, rest, start, vserver, within};
+use support::tls::{tls, write_pair};
+use support::{body, header, rest, start, vserver, within};
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
-
-/// A self-signed certificate for these names, written as `name.pem` and `name.key`.
-fn write_pair(folder: &Path, file: &str, names: &[&str]) -> CertificateFiles {
-    let pair =
-        rcgen::generate_simple_self_signed(names.iter().map(|n| n.to_string()).collect::<Vec<_>>()).unwrap();
-    let files = CertificateFiles {
-        certificate: folder.join(format!("{file}.pem")),
-        key: folder.join(format!("{file}.key")),
-    };
-    std::fs::write(&files.certificate, pair.cert.pem()).unwrap();
-    std::fs::write(&files.key, pair.signing_key.serialize_pem()).unwrap();
-    files
-}
-
-/// A client that trusts the certificate in this file, speaks these protocols, and asks for this name.
-async fn tls(
-    running: &Running,
-    trusts: &Path,
-    alpn: &[&[u8]],
-    name: &str,
-) -> std::io::Result<TlsStream<TcpStream>> {
-    use rustls::pki_types::pem::PemObject;
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(trusts).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = alpn.iter().map(|p| p.to_vec()).collect();
-    let name = ServerName::try_from(name.to_owned()).unwrap();
-    within(TlsConnector::from(Arc::new(config)).connect(name, running.connect().await)).await
-}
 
 fn ssl(service: &Service, certificates: Vec<CertificateFiles>) -> VserverSettings {
     vserver(Kind::Ssl { certificates }, &[service.address])

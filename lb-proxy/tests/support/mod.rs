@@ -5,6 +5,7 @@
 
 pub mod raw_h2;
 pub mod service;
+pub mod tls;
 
 use gslb_types::{LbMethod, LbVserverName, ServiceName, ServiceState, Weight};
 use lb_core::{BalancerSettings, LocalPersistence, MemberSettings};
