@@ -5,42 +5,88 @@
 mod support;
 
 use lb_proxy::Kind;
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::service::{Connection, Service};
 use support::{Running, eventually, header, name, start, until, vserver};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 const CLIENTS: usize = 16;
 
-/// A service that takes a moment for each request.
-async fn busy(text: &'static str) -> Service {
-    Service::start(move |mut connection: Connection| async move {
-        while connection.request().await.is_some() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            connection.respond(text).await;
-        }
-    })
-    .await
+/// A service that takes a moment for each request, and that can be killed like a process: its listener goes, it says the end on
+/// all connections at once, and answers nothing more. It goes on listening there, so that it knows what was sent to it.
+struct Mortal {
+    service: Service,
+    kill: CancellationToken,
+    /// Requests that came whole, and those of them that were answered.
+    log: Arc<Mutex<[BTreeSet<String>; 2]>>,
 }
 
-/// Clients that ask again and again, until they are told to stop.
+impl Mortal {
+    async fn start() -> Self {
+        let (kill, log) = (CancellationToken::new(), Arc::<Mutex<[BTreeSet<String>; 2]>>::default());
+        let (killed, logged) = (kill.clone(), log.clone());
+        let service = Service::start(move |mut connection: Connection| {
+            let (killed, log) = (killed.clone(), logged.clone());
+            async move {
+                loop {
+                    let answer = async {
+                        let path = path(&connection.request().await?);
+                        log.lock().unwrap()[0].insert(path.clone());
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                        connection.respond("x").await;
+                        log.lock().unwrap()[1].insert(path);
+                        Some(())
+                    };
+                    tokio::select! {
+                        biased;
+                        () = killed.cancelled() => break,
+                        answered = answer => if answered.is_none() { return },
+                    }
+                }
+                let _ = connection.stream.shutdown().await;
+                let mut rest = String::new();
+                let _ = connection.stream.read_to_string(&mut rest).await; // to the end, or to a reset
+                for line in rest.lines().filter(|line| line.ends_with("HTTP/1.1")) {
+                    log.lock().unwrap()[0].insert(path(line));
+                }
+            }
+        })
+        .await;
+        Mortal { service, kill, log }
+    }
+
+    /// The requests that had been sent to it, and got no answer.
+    fn lost(&self) -> BTreeSet<String> {
+        let [came, answered] = &*self.log.lock().unwrap();
+        came.difference(answered).cloned().collect()
+    }
+}
+
+/// What stands between the method and the protocol.
+fn path(head: &str) -> String {
+    head.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+/// Clients that ask again and again, until they are told to stop. No two requests have one path.
 struct Load {
     running: Arc<Running>,
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
-    clients: JoinSet<Vec<String>>,
+    clients: JoinSet<Vec<(String, String)>>,
 }
 
 impl Load {
-    fn start(running: Running, request: &'static str) -> Self {
+    fn start(running: Running, method: &'static str) -> Self {
         let running = Arc::new(running);
         let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let mut clients = JoinSet::new();
-        for _ in 0..CLIENTS {
-            clients.spawn(ask(running.clone(), request, stop.clone(), answered.clone()));
+        for client in 0..CLIENTS {
+            clients.spawn(ask(running.clone(), method, client, stop.clone(), answered.clone()));
         }
         Load { running, stop, answered, clients }
     }
@@ -50,8 +96,8 @@ impl Load {
         eventually("answered", || self.answered.load(SeqCst) >= from + more).await;
     }
 
-    /// The heads of all responses that were no 200.
-    async fn end(self) -> (Arc<Running>, Vec<String>) {
+    /// The requests whose answer was no 200, and those answers.
+    async fn end(self) -> (Arc<Running>, Vec<(String, String)>) {
         self.stop.store(true, SeqCst);
         let failures = self.clients.join_all().await.concat();
         println!("{} answers, {} failures", self.answered.load(SeqCst), failures.len());
@@ -61,42 +107,53 @@ impl Load {
 
 async fn ask(
     running: Arc<Running>,
-    request: &'static str,
+    method: &'static str,
+    client: usize,
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
-) -> Vec<String> {
+) -> Vec<(String, String)> {
     let mut failures = Vec::new();
-    let mut client = running.connect().await;
-    while !stop.load(SeqCst) {
-        client.write_all(request.as_bytes()).await.unwrap();
-        let head = until(&mut client, "\r\n\r\n").await;
+    let mut stream = running.connect().await;
+    let length = if method == "POST" { "Content-Length: 0\r\n" } else { "" };
+    for number in 0.. {
+        if stop.load(SeqCst) {
+            break;
+        }
+        let path = format!("/{client}.{number}");
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: a\r\n{length}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let head = until(&mut stream, "\r\n\r\n").await;
         let length: usize = header(&head, "content-length").unwrap().parse().unwrap();
         let mut body = vec![0; length];
-        tokio::io::AsyncReadExt::read_exact(&mut client, &mut body).await.unwrap();
+        stream.read_exact(&mut body).await.unwrap();
         if !head.starts_with("HTTP/1.1 200") {
-            failures.push(head);
+            failures.push((path, head));
         }
         answered.fetch_add(1, SeqCst);
     }
     failures
 }
 
-/// Those alone may fail whose bytes were on their way to the service that died: at most one for each client.
+/// Those alone may fail that had been sent to the service that died: the service itself counts them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_killed_under_load_takes_only_requests_with_it_that_were_sent_to_it() {
-    for request in
-        ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"]
-    {
-        let (first, second, third) = (busy("a").await, busy("b").await, busy("c").await);
-        let running = start(vserver(Kind::Http, &[first.address, second.address, third.address]));
-        let load = Load::start(running, request);
+async fn of_a_service_killed_under_load_those_requests_fail_that_were_sent_to_it_and_no_other() {
+    for method in ["GET", "POST", "GET", "POST"] {
+        let (first, second, third) = (Mortal::start().await, Mortal::start().await, Mortal::start().await);
+        let services = [first.service.address, second.service.address, third.service.address];
+        let load = Load::start(start(vserver(Kind::Http, &services)), method);
         load.answers(300).await;
-        let reached = second.heads().len();
-        drop(second);
+        second.service.close();
+        second.kill.cancel();
         load.answers(1000).await;
         let (running, failures) = load.end().await;
-        assert!(reached > 0 && failures.len() <= CLIENTS, "{failures:?}");
-        for head in &failures {
+        let failed: BTreeSet<_> = failures.iter().map(|(path, _)| path.clone()).collect();
+        println!(
+            "{method}: {} requests had been sent to the service that died, {} failed",
+            second.lost().len(),
+            failed.len()
+        );
+        assert_eq!(failed, second.lost());
+        for (_, head) in &failures {
             assert_eq!(header(head, "gslb-reason"), Some("bad_response"), "{head}");
         }
         let view = running.view();
@@ -105,33 +162,37 @@ async fn a_service_killed_under_load_takes_only_requests_with_it_that_were_sent_
         assert_eq!(running.active(), [0, 0, 0]);
         // Each request is one of exactly one member, however often it was tried.
         assert_eq!(running.requests().iter().sum::<u64>(), view.counts.requests);
+        for (service, requests) in [&first, &second, &third].iter().zip(running.requests()) {
+            assert_eq!(service.log.lock().unwrap()[0].len() as u64, requests);
+        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_drained_under_load_fails_nobody() {
-    let (first, second) = (busy("a").await, busy("b").await);
-    let running = start(vserver(Kind::Http, &[first.address, second.address]));
-    let load = Load::start(running, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (first, second) = (Mortal::start().await, Mortal::start().await);
+    let services = [first.service.address, second.service.address];
+    let load = Load::start(start(vserver(Kind::Http, &services)), "GET");
     load.answers(300).await;
     load.running.proxy.drain(&name("s2"), Some(Duration::from_secs(20)));
     eventually("drained", || load.running.proxy.is_drained(&name("s2"))).await;
     let reached = load.running.requests()[1];
-    drop(second);
+    second.service.close();
+    second.kill.cancel();
     load.answers(300).await;
     let (running, failures) = load.end().await;
-    assert_eq!(failures, [""; 0]);
+    assert_eq!(failures, []);
     assert_eq!((running.requests()[1], running.view().counts.retried), (reached, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_is_restarted_under_load_gets_its_share_again() {
-    let (first, second) = (busy("a").await, busy("b").await);
-    let at = second.address;
-    let running = start(vserver(Kind::Http, &[first.address, at]));
-    let load = Load::start(running, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (first, second) = (Mortal::start().await, Mortal::start().await);
+    let at = second.service.address;
+    let load = Load::start(start(vserver(Kind::Http, &[first.service.address, at])), "GET");
     load.answers(300).await;
-    drop(second);
+    second.service.close();
+    second.kill.cancel();
     load.answers(100).await;
     let revived = Service::on(at, |mut connection: Connection| async move {
         while connection.request().await.is_some() {
@@ -141,7 +202,8 @@ async fn a_service_that_is_restarted_under_load_gets_its_share_again() {
     .await;
     eventually("back", || revived.heads().len() > 100).await;
     let (_, failures) = load.end().await;
-    assert!(failures.len() <= CLIENTS, "{failures:?}");
+    let failed: BTreeSet<_> = failures.into_iter().map(|(path, _)| path).collect();
+    assert_eq!(failed, second.lost());
 }
 
 /// Faults I-58: equal members, clients at once; nobody is favoured, whatever threads the requests come in on.
@@ -157,7 +219,7 @@ async fn three_thousand_requests_of_eight_clients_are_a_thousand_for_each_of_thr
             for _ in 0..375 {
                 client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
                 until(&mut client, "\r\n\r\n").await;
-                tokio::io::AsyncReadExt::read_u8(&mut client).await.unwrap();
+                client.read_u8().await.unwrap();
             }
         });
     }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 /// A service on a port of its own. Dropping it closes its listener and all of its connections.
 pub struct Service {
@@ -19,6 +20,8 @@ pub struct Service {
     heads: Arc<Mutex<Vec<String>>>,
     /// The first panic on any of its connections.
     panic: Arc<Mutex<Option<String>>>,
+    /// Ends the listening.
+    close: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -46,11 +49,20 @@ impl Service {
         let (connections, heads) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::default()));
         let panic = Arc::<Mutex<Option<String>>>::default();
         let (count, noted, kept) = (connections.clone(), heads.clone(), panic.clone());
+        let close = CancellationToken::new();
+        let closed = close.clone();
         let task = tokio::spawn(async move {
-            let mut open = JoinSet::new();
+            let (mut open, mut listener) = (JoinSet::new(), Some(listener));
             loop {
+                let accept = async {
+                    match &listener {
+                        Some(listener) => listener.accept().await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
-                    accepted = listener.accept() => {
+                    () = closed.cancelled(), if listener.is_some() => listener = None,
+                    accepted = accept => {
                         let (stream, _) = accepted.unwrap();
                         stream.set_nodelay(true).unwrap();
                         count.fetch_add(1, SeqCst);
@@ -61,7 +73,7 @@ impl Service {
                 }
             }
         });
-        Service { address, connections, heads, panic, task }
+        Service { address, connections, heads, panic, close, task }
     }
 
     /// Answers every request with 200 and `text`, for as long as the connection is kept.
@@ -72,6 +84,11 @@ impl Service {
             }
         })
         .await
+    }
+
+    /// Listens no more; its connections stay.
+    pub fn close(&self) {
+        self.close.cancel();
     }
 
     /// Connections accepted so far.
