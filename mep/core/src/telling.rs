@@ -45,7 +45,7 @@ impl Mep {
     /// Notes that a site's values changed, for who does not hear it.
     pub(crate) fn keep_changes(&mut self, now: Timestamp, place: usize, rows: &[RttRow]) {
         let site = self.peers[place].id.site.clone();
-        if self.outbox.node_rows(&site, rows, queues(&mut self.peers)) {
+        if self.outbox.node_rows(now, &site, rows, queues(&mut self.peers)) {
             self.set_no_later(Timer::Relayed, now + BATCH);
             self.relieve(now);
         }

@@ -49,6 +49,7 @@ impl Outbox {
     /// A node told values of its site. Returns whether somebody wants to know.
     pub(crate) fn node_rows<'a>(
         &mut self,
+        now: Timestamp,
         site: &SiteName,
         rows: &[RttRow],
         queues: impl Iterator<Item = &'a mut Queue>,
@@ -58,7 +59,7 @@ impl Outbox {
             return false;
         }
         for row in rows {
-            let before = self.heard.note(site, row);
+            let before = self.heard.note(now, site, row);
             streams.iter_mut().for_each(|stream| stream.rtts.noted(before));
         }
         true

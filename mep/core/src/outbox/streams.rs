@@ -4,11 +4,11 @@
 //! nobody else keeps them by node; RTTs are read from the table when they are sent, as this site's own are.
 
 use super::part::{Part, row};
-use super::steps::{Step, withdrawal};
+use super::steps::Step;
 use crate::log::{ChangeLog, Cursor};
 use crate::wire::{self, CHUNK, Said};
 use crate::{RttRow, ServiceMetric, Values};
-use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteName, Timestamp};
+use gslb_types::{Ldns, NodeId, ProbeKind, Reach, ServiceName, SiteName, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -34,11 +34,14 @@ struct Log {
     due: u64,
 }
 
-/// Whether the site's last word about an LDNS was that its value no longer holds. Only then that is told on: this node may
-/// have no value for other reasons.
+/// The site's last word about an LDNS, for where the table does not have it: its entry may have been pushed out here, and the
+/// words of this node would go on confirming what it told before. That a value no longer holds is told on only if it is the
+/// site's word: this node may have no value for other reasons.
 #[derive(Clone, Copy)]
 struct Note {
-    withdrawn: bool,
+    reach: Reach,
+    kind: Option<ProbeKind>,
+    told: Timestamp,
 }
 
 /// What one peer is told of one site.
@@ -109,9 +112,9 @@ impl Heard {
     }
 
     /// Notes what a site said of an LDNS. Returns the number the word before had.
-    pub(super) fn note(&mut self, site: &SiteName, row: &RttRow) -> Option<u64> {
-        let withdrawn = row.reach == Reach::Pending;
-        self.log(site).changes.note(row.ldns, |_| Note { withdrawn })
+    pub(super) fn note(&mut self, now: Timestamp, site: &SiteName, row: &RttRow) -> Option<u64> {
+        let note = Note { reach: row.reach, kind: row.kind, told: now.before(row.age) };
+        self.log(site).changes.note(row.ldns, |_| note)
     }
 
     /// Lets the changes noted so far be sent.
@@ -255,26 +258,26 @@ impl Heard {
         if stream.rtts.pending == 0 || stream.rtts.at >= log.due {
             return None;
         }
-        let due: Vec<(u64, Ldns, bool)> = log
+        let due: Vec<(u64, Ldns, Note)> = log
             .changes
             .between(stream.rtts.at, log.due)
             .take(CHUNK)
-            .map(|(number, ldns, note)| (number, ldns, note.withdrawn))
+            .map(|(number, ldns, note)| (number, ldns, *note))
             .collect();
         let upto = due.last().filter(|_| due.len() == CHUNK).map_or(log.due, |(number, ..)| *number);
         stream.rtts.read(upto, due.len());
         let asked: Vec<Ldns> = due.iter().map(|(_, ldns, _)| *ldns).collect();
-        let withdrawn: BTreeSet<Ldns> =
-            due.iter().filter(|(.., is_withdrawn)| *is_withdrawn).map(|(_, ldns, _)| *ldns).collect();
-        let known = values.columns(site, &asked);
-        // Where the relay has no entry it can't tell the site's next value either.
-        let without = known.iter().fold(withdrawn.clone(), |mut without, known| {
-            without.remove(&known.ldns);
-            without
-        });
-        let told =
-            known.iter().filter(|known| known.reach != Reach::Pending || withdrawn.contains(&known.ldns));
-        let rows: Vec<RttRow> = told.map(row).chain(without.into_iter().map(withdrawal)).collect();
+        let known = values.columns(site, &asked).into_iter().filter(|known| known.reach != Reach::Pending);
+        let known: BTreeMap<Ldns, RttRow> = known.map(|known| (known.ldns, row(&known))).collect();
+        let column_age = values.column_age(site);
+        let noted = |ldns: Ldns, note: Note| {
+            // The words that came since confirm it.
+            let age = now.since(note.told).min(column_age.unwrap_or(Duration::MAX));
+            RttRow { ldns, reach: note.reach, kind: note.kind, age }
+        };
+        let in_table = |ldns: &Ldns| known.get(ldns).copied();
+        let rows = due.iter().map(|(_, ldns, note)| in_table(ldns).unwrap_or_else(|| noted(*ldns, *note)));
+        let rows: Vec<RttRow> = rows.collect();
         (!rows.is_empty()).then_some(Said::Rtts(rows))
     }
 

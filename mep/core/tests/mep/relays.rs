@@ -163,6 +163,19 @@ fn a_relay_without_an_entry_tells_a_withdrawal_on() {
     assert_eq!(net.column(0, 2, 1), Some(Reach::Pending));
 }
 
+/// Likewise: it has pushed the entry out, and hears the site's next value all the same.
+#[test]
+fn a_relay_without_an_entry_tells_the_next_value_on() {
+    let mut net = trio();
+    net.part(0, 2);
+    net.run_until(secs(11), |net| is_relayed(net, 0, 2));
+    net.run(secs(2));
+    net.forget(1, 1);
+    net.measure(2, 1, known(90));
+    net.run(secs(7));
+    assert_eq!(net.column(0, 2, 1), Some(known(90)));
+}
+
 #[test]
 fn a_site_heard_again_is_not_relayed_any_longer() {
     let mut net = trio();
@@ -411,9 +424,11 @@ fn a_value_the_relay_does_not_have_is_not_withdrawn() {
     net.run(secs(2));
     net.hosts[1].takes_no_rows = true;
     net.hosts[1].table.columns.clear();
+    net.run(secs(7));
+    assert_eq!(net.column(0, 2, 1), Some(known(27)), "that is no withdrawal");
     net.measure(2, 1, known(90));
     net.run(secs(7));
-    assert_eq!(net.column(0, 2, 1), Some(known(27)), "it is not news, and no withdrawal");
+    assert_eq!(net.column(0, 2, 1), Some(known(90)), "it hears what it does not keep");
     net.measure(2, 1, Reach::Pending);
     net.run(secs(7));
     assert_eq!(net.column(0, 2, 1), Some(Reach::Pending), "that is one");
