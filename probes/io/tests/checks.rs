@@ -88,7 +88,7 @@ async fn the_configured_host_is_sent_and_a_body_is_not_waited_for() {
 #[tokio::test]
 async fn an_ipv6_service_is_checked_alike() {
     let Ok(probe) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) else {
-        return eprintln!("skipped: no IPv6 on loopback");
+        return common::skipped("no IPv6 on loopback");
     };
     drop(probe);
     let (addr, requests) = server(Ipv6Addr::LOCALHOST.into(), says("HTTP/1.1 200 OK\r\n\r\n"));

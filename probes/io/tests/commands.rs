@@ -52,7 +52,7 @@ fn soon(what: &str, mut holds: impl FnMut() -> bool) {
 fn is_root() -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
-        eprintln!("skipped: needs root");
+        common::skipped("needs root");
     }
     root
 }
@@ -131,10 +131,11 @@ async fn a_command_has_limits() {
     let own = |text: &str| UserCheck { run_as: "root".to_owned(), ..script(text) };
     // They are set a moment after it has started; the niceness is the last.
     let limited = "until [ $(nice) = 10 ]; do :; done;";
-    let show = own(&format!("{limited} echo $(ulimit -c) $(ulimit -n) $(ulimit -d) $(ulimit -t)"));
+    let show =
+        own(&format!("{limited} echo $(ulimit -c) $(ulimit -n) $(ulimit -d) $(ulimit -t) $(ulimit -f)"));
     let outcome = run(show, LONG).await;
     let CheckOutcome::Reported { words, .. } = outcome else { panic!("{outcome:?}") };
-    assert_eq!(words, "OK: 0 256 524288 22");
+    assert_eq!(words, "OK: 0 256 524288 22 131072");
     let memory = own(&format!("{limited} dd if=/dev/zero bs=1G count=1 of=/dev/null 2>&1 || exit 2"));
     let why = "CRITICAL: dd: memory exhausted by input buffer of size 1073741824 bytes (1.0 GiB)";
     assert_eq!(run(memory, LONG).await, failed(why));
@@ -265,5 +266,27 @@ async fn a_command_that_finds_no_turn_says_nothing_about_the_service() {
     running.requests().send(Request::Check(long)).await.unwrap();
     let outcome = running.check(target(), Check::User(script("true")), ms(300)).await;
     assert_eq!(outcome, unable("no turn among the commands that run within 300ms"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_that_writes_without_end_keeps_nobody_from_anything() {
+    // One thread for all: the ticks are late if the command's output is read in one go.
+    let mut running = Running::on_port(53);
+    let ticks = tokio::spawn(async {
+        let mut worst = Duration::ZERO;
+        for _ in 0..100 {
+            let began = Instant::now();
+            tokio::time::sleep(ms(10)).await;
+            worst = worst.max(began.elapsed());
+        }
+        worst
+    });
+    let flood = script("head -c 3000000000 /dev/zero & head -c 3000000000 /dev/zero >&2 & wait");
+    let outcome = running.check(target(), Check::User(flood), ms(1500)).await;
+    let worst = ticks.await.unwrap();
+    println!("a tick of 10 ms took {worst:?} at most beside a command that floods");
+    assert_eq!(outcome, failed("no verdict within 1.5s"));
+    assert!(worst < ms(500), "{worst:?}");
     running.stop().await;
 }

@@ -326,7 +326,7 @@ fn as_nobody(lab: &Lab, capabilities: &'static str) -> Option<String> {
     let printed = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
     let line = printed.lines().find_map(|line| line.split_once("outcomes: "));
     if line.is_none() {
-        eprintln!("skipped: this test can't be run as nobody by setpriv");
+        common::skipped("this test can't be run as nobody by setpriv");
     }
     line.map(|(_, line)| line.to_owned())
 }
@@ -335,7 +335,7 @@ fn as_nobody(lab: &Lab, capabilities: &'static str) -> Option<String> {
 #[ignore = "run as nobody by the_permissions_decide_which_socket_there_is"]
 fn unprivileged() {
     if std::env::var_os(IN_LAB).is_none() {
-        return eprintln!("skipped: not in the lab");
+        return eprintln!("this is no test by itself");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let print = async {

@@ -2,6 +2,8 @@
 //! shipped: its page is read by the tests of probes-core, from one written by hand.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod common;
+
 use gslb_types::{Quantities, Series, SourceItem, SourceKind, SourcePlace, TimeUnit, Timing};
 use probes_core::sources::{Health, Reading, Timed};
 use probes_core::wire::{Fetch, FetchReply, FetchRequest, ProbeId};
@@ -116,7 +118,7 @@ impl Daemon {
     fn start(program: &str, args: &[&str], text: &str, open: &str) -> Option<Self> {
         let program = Path::new("/usr/sbin").join(program);
         if !program.exists() {
-            eprintln!("skipped: no {} here", program.display());
+            common::skipped(&format!("no {} here", program.display()));
             return None;
         }
         let folder = tempfile::tempdir().unwrap();

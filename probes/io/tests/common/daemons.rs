@@ -27,7 +27,7 @@ pub(crate) fn found(program: &str) -> Option<PathBuf> {
     let places = ["/usr/sbin", "/usr/bin", "/usr/lib/nagios/plugins"].map(Path::new);
     let found = places.iter().map(|place| place.join(program)).find(|path| path.exists());
     if found.is_none() {
-        eprintln!("skipped: no `{program}` here");
+        super::skipped(&format!("no `{program}` here"));
     }
     found
 }
@@ -124,7 +124,7 @@ impl Wire {
         let has =
             Command::new(found("python3")?).args(["-c", "import pyftpdlib"]).stderr(Stdio::null()).status();
         if !has.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: no pyftpdlib here");
+            super::skipped("no pyftpdlib here");
             return None;
         }
         let args = ["-m", "pyftpdlib", "-p", "2121", "-d", "{dir}", "-u", "monitor", "-P", "secret"];

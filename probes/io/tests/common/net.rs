@@ -27,13 +27,13 @@ impl Lab {
     pub(crate) fn build() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         if !nix::unistd::geteuid().is_root() {
-            eprintln!("skipped: network namespaces need root");
+            super::skipped("network namespaces need root");
             return None;
         }
         for tool in ["ip", "nft"] {
             let version = if tool == "ip" { "-V" } else { "-v" };
             if Command::new(tool).arg(version).stdout(Stdio::null()).status().is_err() {
-                eprintln!("skipped: no `{tool}` here");
+                super::skipped(&format!("no `{tool}` here"));
                 return None;
             }
         }
@@ -42,7 +42,7 @@ impl Lab {
         for role in ROLES {
             let name = lab.name(role);
             if !Command::new("ip").args(["netns", "add", &name]).status().unwrap().success() {
-                eprintln!("skipped: network namespaces can't be made");
+                super::skipped("network namespaces can't be made");
                 return None;
             }
             lab.sysctl(role, "ipv6/conf/all/accept_dad", "0");

@@ -37,7 +37,7 @@ impl Wire {
     pub(crate) fn string() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         if !nix::unistd::geteuid().is_root() || !std::path::Path::new("/dev/net/tun").exists() {
-            eprintln!("skipped: namespaces joined by TUN devices need root and /dev/net/tun");
+            super::skipped("namespaces joined by TUN devices need root and /dev/net/tun");
             return None;
         }
         let prefix = format!("pwire-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -47,7 +47,7 @@ impl Wire {
         for (role, own, other) in [("c", "10.78.0.1", SERVER), ("s", SERVER, "10.78.0.1")] {
             let name = wire.name(role);
             if !Command::new("ip").args(["netns", "add", &name]).status().is_ok_and(|s| s.success()) {
-                eprintln!("skipped: network namespaces can't be made");
+                super::skipped("network namespaces can't be made");
                 return None;
             }
             ends.push(Arc::new(wire.inside(role, || device().unwrap()).join().unwrap()));

@@ -4,15 +4,17 @@
 //! down, within limits of its own, and no longer than its check. At the end the whole process group is killed, so that
 //! nothing it started is left behind, but for what made itself a session of its own.
 
+mod order;
 mod process;
 mod spawn;
 mod verdict;
 
 use super::{Fault, Run, failed};
 use gslb_types::{Rtt, UserCheck};
+use order::Order;
 use probes_core::wire::CheckOutcome;
 use process::Ended;
-use spawn::{Order, Spawner};
+use spawn::Spawner;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -37,11 +39,13 @@ impl Run<'_> {
     /// From the start of the command to its end.
     pub(super) async fn user(self, check: &UserCheck, source: Option<IpAddr>) -> Result<CheckOutcome, Fault> {
         let commands = &self.tools.commands;
+        let order = Order::of(check, self.target, source, self.limit.length());
+        // In this order: a program whose start hangs keeps none of the turns that others wait for.
+        let turn = commands.spawner.turn(&order, self.limit).await.map_err(Fault::Ours)?;
         let Ok(slot) = self.limit.wait(commands.slots.acquire()).await else {
             return Err(Fault::Ours(self.limit.missing("no turn among the commands that run")));
         };
-        let order = Order::of(check, self.target, source, self.limit.length());
-        let started = commands.spawner.start(order).await.map_err(Fault::Ours)?;
+        let started = commands.spawner.start(order, turn, self.limit).await.map_err(Fault::Ours)?;
         let ended = process::watch(started, self.limit).await.map_err(Fault::Ours)?;
         drop(slot);
         match ended {

@@ -12,7 +12,8 @@ use std::time::Instant;
 use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe::Receiver;
 
-/// Bytes of a command's output that are kept; the rest is read and thrown away.
+/// Bytes of a command's output that are kept; the rest is read and thrown away. And those that are read at once, before it is
+/// another's turn: a command that writes without end must not keep the thread.
 const OUTPUT: usize = 64 * 1024;
 
 /// How a command ended.
@@ -48,9 +49,10 @@ pub(super) async fn watch(mut started: Started, limit: Limit) -> Result<Ended, S
         Err(Passed) => true,
     };
     let took = rtt(started.at, Instant::now());
+    // First of all: what it started might go on to write.
+    started.kill();
     stdout.drain();
     stderr.drain();
-    started.kill();
     if is_over {
         return Ok(Ended::Killed);
     }
@@ -77,16 +79,20 @@ impl Output {
                 Some(pipe) if pipe.readable().await.is_ok() => self.drain(),
                 Some(_) | None => std::future::pending().await,
             }
+            tokio::task::yield_now().await;
         }
     }
 
-    /// Reads what there is.
+    /// Reads what there is, and no more than [`OUTPUT`] of it.
     fn drain(&mut self) {
-        let mut buf = [0; 4096];
-        while let Some(pipe) = &self.pipe {
+        let (mut buf, mut read) = ([0; 4096], 0);
+        while read < OUTPUT
+            && let Some(pipe) = &self.pipe
+        {
             match pipe.try_read(&mut buf) {
                 Ok(0) => self.pipe = None,
                 Ok(len) => {
+                    read += len;
                     let room = OUTPUT.saturating_sub(self.kept.len());
                     self.kept.extend_from_slice(buf.get(..len.min(room)).unwrap_or_default());
                 }

@@ -1,116 +1,32 @@
-//! Starting commands: a thread of its own does it.
+//! Starting commands: threads of their own do it.
 //!
-//! That thread has given up the right to gain privileges, and the capabilities that would be handed on, before it starts
+//! Such a thread has given up the right to gain privileges, and the capabilities that would be handed on, before it starts
 //! anything: both are a thread's own, and what it starts inherits them. So nobody has to run code between fork and exec.
+//!
+//! A start may hang: a program on a disk that does not answer, a user that is looked up in a directory that is down. One such
+//! program keeps one thread, and no check of another program waits for it.
 
-use gslb_types::UserCheck;
-use nix::unistd::{User, geteuid};
-use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit, setpriority_process};
-use std::net::{IpAddr, SocketAddr};
+use super::super::limit::Limit;
+use super::order::{Accounts, Order, pid_of};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Mutex, Once, PoisonError, mpsc};
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Where programs that a script names are looked for.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Threads that start commands at most, and so programs that may hang before others have to wait. A start takes a
+/// millisecond.
+const THREADS: usize = 16;
 
-/// How nice a command is to DNS: above 0, so that a script that computes does not slow down answers.
-const NICE: i32 = 10;
-
-/// Descriptors a command may have open.
-const DESCRIPTORS: u64 = 256;
-
-/// Bytes of memory a command may fill: enough for a script of any language.
-const MEMORY: u64 = 512 << 20;
-
-/// Whether want of limits has been said.
-static COMPLAINED: Once = Once::new();
+/// Programs whose starts are told apart. A configuration has some dozens.
+const PROGRAMS: usize = 1024;
 
 /// Between two looks after processes that are dying.
 const DEATH: Duration = Duration::from_millis(50);
-
-/// A command to start.
-pub(super) struct Order {
-    argv: Vec<String>,
-    environment: Vec<(&'static str, String)>,
-    run_as: String,
-    limit: Duration,
-}
-
-impl Order {
-    pub(super) fn of(check: &UserCheck, target: SocketAddr, source: Option<IpAddr>, limit: Duration) -> Self {
-        let (address, port) = (target.ip().to_string(), target.port().to_string());
-        let filled = |arg: &String| arg.replace("{address}", &address).replace("{port}", &port);
-        let mut environment = vec![
-            ("PATH", PATH.to_owned()),
-            ("LC_ALL", "C".to_owned()),
-            ("HOME", "/".to_owned()),
-            ("GSLB_TIMEOUT", limit.as_secs_f64().to_string()),
-        ];
-        environment.extend(source.map(|source| ("GSLB_SOURCE", source.to_string())));
-        let argv = check.command.iter().map(filled).collect();
-        environment.extend([("GSLB_ADDRESS", address.clone()), ("GSLB_PORT", port.clone())]);
-        Order { argv, environment, run_as: check.run_as.clone(), limit }
-    }
-
-    fn command(&self) -> Result<Command, String> {
-        let Some((program, args)) = self.argv.split_first() else { return Err("no command".to_owned()) };
-        let mut command = Command::new(program);
-        command.args(args).env_clear().envs(self.environment.iter().map(|(k, v)| (k, v))).current_dir("/");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        if geteuid().is_root() {
-            let user = match User::from_name(&self.run_as) {
-                Ok(Some(user)) => user,
-                Ok(None) => return Err(format!("there is no user '{}' to run the command", self.run_as)),
-                Err(e) => return Err(format!("user '{}': {}", self.run_as, e.desc().to_lowercase())),
-            };
-            // Changing the user takes the supplementary groups and all capabilities as well.
-            command.gid(user.gid.as_raw()).uid(user.uid.as_raw());
-        }
-        Ok(command)
-    }
-
-    fn start(&self) -> Result<Child, String> {
-        let program = self.argv.first().map_or("", String::as_str);
-        let child = self.command()?.spawn();
-        let child = child.map_err(|e| format!("{program} can't be run: {}", super::super::words(&e)))?;
-        if let Some(pid) = pid_of(&child) {
-            restrict(pid, self.limit);
-        }
-        Ok(child)
-    }
-}
-
-fn pid_of(child: &Child) -> Option<Pid> {
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
-}
-
-/// Limits of a process that runs already, for a moment without them. What can't be had is done without, and said once: of
-/// a process of another user that takes CAP_SYS_RESOURCE.
-fn restrict(pid: Pid, limit: Duration) {
-    let most = |n: u64| Rlimit { current: Some(n), maximum: Some(n) };
-    for (resource, most) in [
-        (Resource::Core, most(0)),
-        (Resource::Nofile, most(DESCRIPTORS)),
-        (Resource::Data, most(MEMORY)),
-        (Resource::Cpu, most(limit.as_secs().saturating_add(2))),
-    ] {
-        match prlimit(Some(pid), resource, most) {
-            // It may have ended by now.
-            Ok(_) | Err(Errno::SRCH) => {}
-            Err(error) => COMPLAINED.call_once(|| {
-                tracing::warn!(%error, "commands of monitors run without limits of memory, descriptors and CPU");
-            }),
-        }
-    }
-    let _ = setpriority_process(Some(pid), NICE);
-}
 
 /// A command that runs, as the leader of a process group of its own. Dropped, it is killed with all its group.
 pub(super) struct Started {
@@ -118,7 +34,7 @@ pub(super) struct Started {
     /// When it was started.
     pub(super) at: Instant,
     /// Where it is buried if it does not die at once.
-    grave: mpsc::Sender<Job>,
+    grave: mpsc::Sender<Child>,
 }
 
 impl Started {
@@ -156,70 +72,159 @@ impl Drop for Started {
         self.kill();
         if let Some(child) = self.child.take() {
             // Without the thread it stays a zombie until the node ends.
-            let _ = self.grave.send(Job::Bury(child));
+            let _ = self.grave.send(child);
         }
     }
 }
 
-enum Job {
-    Start(Order, mpsc::Sender<Job>, oneshot::Sender<Result<Started, String>>),
-    /// Nothing but a look after the dying.
-    Look,
-    /// A killed process, whose end may take its time, as when it waits for a disk that does not answer.
-    Bury(Child),
+/// A command to start, for one of the threads.
+struct Job {
+    order: Order,
+    tell: oneshot::Sender<Result<Started, String>>,
+    grave: mpsc::Sender<Child>,
+    /// Given back once it is started, or has failed to be, however long that takes.
+    turns: [OwnedSemaphorePermit; 2],
 }
 
-/// The thread, from the first command on. It ends once this and all it has started are gone.
+/// The threads, from the first command on. They end once this and all they have started are gone.
+pub(super) struct Spawner {
+    shared: Arc<Shared>,
+    threads: Arc<Semaphore>,
+    programs: Mutex<HashMap<(String, String), Arc<Semaphore>>>,
+    grave: Mutex<Option<mpsc::Sender<Child>>>,
+}
+
+/// What the threads share.
 #[derive(Default)]
-pub(super) struct Spawner(Mutex<Option<mpsc::Sender<Job>>>);
+struct Shared {
+    accounts: Accounts,
+    /// Ways to threads that wait for a job.
+    idle: Mutex<Vec<mpsc::Sender<Errand>>>,
+}
+
+/// A job, and the way to the thread that does it: where it waits for the next. So a thread holds no way to itself while it
+/// waits, and ends when nobody can send it anything.
+struct Errand {
+    job: Job,
+    way: mpsc::Sender<Errand>,
+}
+
+impl Default for Spawner {
+    fn default() -> Self {
+        Spawner {
+            shared: Arc::default(),
+            threads: Arc::new(Semaphore::new(THREADS)),
+            programs: Mutex::default(),
+            grave: Mutex::default(),
+        }
+    }
+}
+
+/// The right to start a program: one start of it at a time.
+pub(super) struct Turn(OwnedSemaphorePermit);
 
 impl Spawner {
-    pub(super) async fn start(&self, order: Order) -> Result<Started, String> {
-        let (tell, started) = oneshot::channel();
-        self.send(order, tell)?;
-        started.await.map_err(|_| "the thread that starts commands has ended".to_owned())?
+    /// Waits until no other start of the same program is under way.
+    pub(super) async fn turn(&self, order: &Order, limit: Limit) -> Result<Turn, String> {
+        let program = {
+            let mut programs = lock(&self.programs);
+            if programs.len() >= PROGRAMS {
+                programs.retain(|_, program| program.available_permits() == 0);
+            }
+            Arc::clone(programs.entry(order.program()).or_insert_with(|| Arc::new(Semaphore::new(1))))
+        };
+        match limit.wait(program.acquire_owned()).await {
+            Ok(Ok(turn)) => Ok(Turn(turn)),
+            _ => Err(limit.missing(&format!("no turn to start {}", order.program().0))),
+        }
     }
 
-    fn send(&self, order: Order, tell: oneshot::Sender<Result<Started, String>>) -> Result<(), String> {
-        let mut thread = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that has ended is followed by another.
-        let jobs = match thread.take().filter(|jobs| jobs.send(Job::Look).is_ok()) {
-            Some(jobs) => jobs,
-            None => {
-                let (jobs, taken) = mpsc::channel();
-                let spawned = thread::Builder::new().name("user-monitors".to_owned());
-                let spawned = spawned.spawn(move || work(&taken));
-                spawned.map_err(|e| format!("no thread to start commands: {e}"))?;
-                jobs
-            }
+    /// Starts a command, and waits no longer than its check may take.
+    pub(super) async fn start(&self, order: Order, turn: Turn, limit: Limit) -> Result<Started, String> {
+        let (program, _) = order.program();
+        let Ok(Ok(thread)) = limit.wait(Arc::clone(&self.threads).acquire_owned()).await else {
+            return Err(limit.missing("no thread to start commands"));
         };
-        let sent = jobs.send(Job::Start(order, jobs.clone(), tell));
-        *thread = Some(jobs);
-        sent.map_err(|_| "the thread that starts commands has ended".to_owned())
+        let (tell, started) = oneshot::channel();
+        self.send(Job { order, tell, grave: self.grave()?, turns: [turn.0, thread] })?;
+        match limit.wait(started).await {
+            Ok(started) => started.map_err(|_| "the thread that starts commands has ended".to_owned())?,
+            Err(_) => Err(limit.missing(&format!("{program} is not started"))),
+        }
+    }
+
+    /// To a thread that waits, or to a new one.
+    fn send(&self, job: Job) -> Result<(), String> {
+        let idle = lock(&self.shared.idle).pop();
+        let way = match idle {
+            Some(way) => way,
+            None => self.thread()?,
+        };
+        let errand = Errand { job, way: way.clone() };
+        way.send(errand).map_err(|_| "the thread that starts commands has ended".to_owned())
+    }
+
+    fn thread(&self) -> Result<mpsc::Sender<Errand>, String> {
+        let (way, errands) = mpsc::channel::<Errand>();
+        let shared = Arc::downgrade(&self.shared);
+        let thread = thread::Builder::new().name("user-monitors".to_owned());
+        let spawned = thread.spawn(move || {
+            let humble = humble();
+            while let Ok(Errand { job, way }) = errands.recv() {
+                let Some(shared) = shared.upgrade() else { return };
+                let turns = job.done(&humble, &shared.accounts);
+                lock(&shared.idle).push(way);
+                drop(turns);
+            }
+        });
+        spawned.map_err(|e| format!("no thread to start commands: {e}"))?;
+        Ok(way)
+    }
+
+    /// The way to the thread that waits for the dying; one that has ended is followed by another.
+    fn grave(&self) -> Result<mpsc::Sender<Child>, String> {
+        let mut grave = lock(&self.grave);
+        if let Some(grave) = &*grave {
+            return Ok(grave.clone());
+        }
+        let (sender, dying) = mpsc::channel();
+        let thread = thread::Builder::new().name("user-monitors-end".to_owned());
+        thread.spawn(move || bury(&dying)).map_err(|e| format!("no thread to end commands: {e}"))?;
+        Ok(grave.insert(sender).clone())
     }
 }
 
-fn work(jobs: &mpsc::Receiver<Job>) {
-    let humble = humble();
+impl Job {
+    fn done(self, humble: &Result<(), String>, accounts: &Accounts) -> [OwnedSemaphorePermit; 2] {
+        let at = Instant::now();
+        let started = humble.clone().and_then(|()| self.order.start(accounts));
+        let grave = self.grave;
+        // A check that is gone has nobody to watch its command: what is not taken is killed.
+        let _ = self.tell.send(started.map(|child| Started { child: Some(child), at, grave }));
+        self.turns
+    }
+}
+
+/// Waits for killed processes, whose end may take its time, as when one waits for a disk that does not answer.
+fn bury(dead: &mpsc::Receiver<Child>) {
     let mut dying: Vec<Child> = Vec::new();
     loop {
-        let job = match dying.is_empty() {
-            true => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            false => jobs.recv_timeout(DEATH),
+        let child = match dying.is_empty() {
+            true => dead.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => dead.recv_timeout(DEATH),
         };
         dying.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-        match job {
-            Ok(Job::Bury(child)) => dying.push(child),
-            Ok(Job::Start(order, grave, tell)) => {
-                let at = Instant::now();
-                let started = humble.clone().and_then(|()| order.start());
-                // A check that is gone has nobody to watch its command: what is not taken is killed.
-                let _ = tell.send(started.map(|child| Started { child: Some(child), at, grave }));
-            }
-            Ok(Job::Look) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+        match child {
+            Ok(child) => dying.push(child),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) if dying.is_empty() => return,
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(DEATH),
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives up, for this thread and what it starts, the right to gain privileges, and capabilities that outlive exec.
