@@ -12,6 +12,7 @@
 //! Source reply ─> Sources ─Told─> with the monitors' verdict: Health
 //! ```
 
+mod entries;
 mod exchange;
 mod findings;
 mod health;

@@ -6,10 +6,10 @@
 //! With several nodes in the site each measures its share of the LDNS, and takes the values of the others from them: the
 //! column is the site's. What a neighbour told is confirmed by its words, as the columns of other sites are.
 
-use crate::cell::{Cell, Confirmed};
+use super::entries::Entries;
+use crate::cell::{Cell, Confirmed, seconds};
 use crate::table::RttTable;
 use gslb_types::{Ldns, ProbeKind, Reach, Rtt, SiteIndex, Timestamp};
-use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// The column, its rules, and the LDNS that have an entry.
@@ -17,11 +17,8 @@ pub(crate) struct OwnColumn {
     site: SiteIndex,
     tolerance: Duration,
     max_age: Duration,
-    /// The LDNS with an entry, in address order, for snapshots.
-    entries: BTreeSet<Ldns>,
-    /// When each LDNS with a value is to be looked at again, earliest first; one place for each.
-    reviews: VecDeque<(Timestamp, Ldns)>,
-    reviewed: BTreeSet<Ldns>,
+    /// The LDNS with an entry, in address order, for snapshots; those with a value are looked at again when they may be too old.
+    entries: Entries,
 }
 
 /// A change that peers must be told.
@@ -35,8 +32,7 @@ pub(crate) struct Advertised {
 impl OwnColumn {
     /// An empty column.
     pub(crate) fn new(site: SiteIndex, tolerance: Duration, max_age: Duration) -> Self {
-        let (entries, reviewed, reviews) = (BTreeSet::new(), BTreeSet::new(), VecDeque::new());
-        OwnColumn { site, tolerance, max_age, entries, reviews, reviewed }
+        OwnColumn { site, tolerance, max_age, entries: Entries::default() }
     }
 
     /// There is a new entry.
@@ -46,6 +42,7 @@ impl OwnColumn {
 
     /// There is a new entry whose row is older than this column: its value is looked after as if it were our own.
     pub(crate) fn adopted(&mut self, now: Timestamp, ldns: Ldns, table: &RttTable) {
+        self.admitted(ldns);
         if table.row(ldns).is_some_and(|row| row.cell(self.site).reach() != Reach::Pending) {
             self.review(now, ldns);
         }
@@ -53,14 +50,12 @@ impl OwnColumn {
 
     /// An entry is gone.
     pub(crate) fn removed(&mut self, ldns: Ldns) {
-        self.entries.remove(&ldns);
+        self.entries.remove(ldns);
     }
 
     /// The entries after this one, in address order.
     pub(crate) fn entries_after(&self, after: Option<Ldns>) -> impl Iterator<Item = Ldns> + '_ {
-        use std::ops::Bound;
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.entries.range((from, Bound::Unbounded)).copied()
+        self.entries.after(after)
     }
 
     /// One RTT of ours.
@@ -73,9 +68,7 @@ impl OwnColumn {
         table: &RttTable,
     ) -> Option<Advertised> {
         let before = table.cell(ldns, self.site)?.current(now, self.max_age, None);
-        if !self.reviewed.contains(&ldns) {
-            self.review(now, ldns);
-        }
+        self.review(now, ldns);
         let (value, change) = match before {
             Reach::Known(advertised) if !advertised.differs(rtt, self.tolerance) => (advertised, None),
             Reach::Known(_) => (rtt, Some(Advertised { ldns, first: false })),
@@ -102,7 +95,7 @@ impl OwnColumn {
     ) -> Option<Advertised> {
         let before = table.cell(ldns, self.site)?.reach();
         table.write(ldns, self.site, cell);
-        if !self.reviewed.contains(&ldns) && matches!(cell.reach(), Reach::Known(_)) {
+        if matches!(cell.reach(), Reach::Known(_)) {
             self.review(now, ldns);
         }
         (before != cell.reach()).then_some(Advertised { ldns, first: before == Reach::Pending })
@@ -117,24 +110,26 @@ impl OwnColumn {
         is_unconfirmed: impl Fn(Ldns) -> bool,
         table: &RttTable,
     ) {
-        for ldns in &self.entries {
-            let Some(cell) = table.cell(*ldns, self.site) else { continue };
+        for ldns in self.entries.after(None) {
+            let Some(cell) = table.cell(ldns, self.site) else { continue };
             if cell.is_measured() || cell.reach() == Reach::Pending {
                 continue;
             }
             let last_true = cell.last_true(confirmed);
-            let kept = if is_unconfirmed(*ldns) {
+            let kept = if is_unconfirmed(ldns) {
                 Cell::measured(cell.reach(), cell.kind(), last_true)
             } else {
                 cell.restamped(last_true)
             };
-            table.write(*ldns, self.site, kept);
+            table.write(ldns, self.site, kept);
         }
     }
 
     /// When [`OwnColumn::withdraw_stale`] has something to do.
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
-        self.reviews.front().map(|(at, _)| *at)
+        let second = Timestamp::from_micros(u64::from(self.entries.next_look()?) * 1_000_000);
+        // Stamps are whole seconds, the time at which a value is too old is none.
+        Some(second + self.max_age + Duration::from_secs(1))
     }
 
     /// Withdraws what has not been confirmed for the maximum age, by samples or, if neighbours told it, by their words.
@@ -145,30 +140,28 @@ impl OwnColumn {
         table: &RttTable,
     ) -> Vec<Advertised> {
         let mut withdrawn = Vec::new();
-        while let Some((at, ldns)) = self.reviews.front().copied()
-            && at <= now
-        {
-            self.reviews.pop_front();
-            self.reviewed.remove(&ldns);
-            let Some(cell) = table.cell(ldns, self.site) else { continue };
-            if !matches!(cell.reach(), Reach::Known(_)) {
-                continue;
-            }
-            if cell.current(now, self.max_age, confirmed) == Reach::Pending {
-                table.write(ldns, self.site, Cell::measured(Reach::Pending, None, now));
-                withdrawn.push(Advertised { ldns, first: false });
-            } else {
-                self.review(now, ldns);
+        while self.poll_timeout().is_some_and(|at| at <= now) {
+            for ldns in self.entries.take_looks() {
+                let Some(cell) = table.cell(ldns, self.site) else { continue };
+                if !matches!(cell.reach(), Reach::Known(_)) {
+                    continue;
+                }
+                if cell.current(now, self.max_age, confirmed) == Reach::Pending {
+                    table.write(ldns, self.site, Cell::measured(Reach::Pending, None, now));
+                    withdrawn.push(Advertised { ldns, first: false });
+                } else {
+                    self.review(now, ldns);
+                }
             }
         }
         withdrawn
     }
 
-    /// Queues a look at the value. All looks are equally far ahead, so the queue is in order; a value confirmed meanwhile
-    /// is looked at again, so a stale one goes at twice the maximum age at the latest. Readers take the age itself.
+    /// Queues a look at the value, unless it waits for one. All looks are equally far ahead, so the queue is in order; a value
+    /// confirmed meanwhile is looked at again, so a stale one goes at twice the maximum age at the latest. Readers take the
+    /// age itself.
     fn review(&mut self, now: Timestamp, ldns: Ldns) {
-        self.reviewed.insert(ldns);
-        self.reviews.push_back((now + self.max_age + Duration::from_secs(1), ldns));
+        self.entries.look(seconds(now), ldns);
     }
 }
 

@@ -12,6 +12,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+/// How long new entries are looked at in case something is missing; a node is at rest after it.
+const REST: Duration = Duration::from_secs(10);
+
 /// How often one looks whether all is told.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -120,6 +123,36 @@ impl Scale {
         self.until_synced(before, told)
     }
 
+    /// Starts the first nodes alone, each with all columns filled as after a sync with all of the group, and lets them tell one
+    /// another theirs: to measure what a node takes without running them all. Time passes until they are synced and at rest.
+    pub fn start_full(&mut self, nodes: usize) -> Result<(), ScaleError> {
+        let (sites, rows) = (self.world.hosts().len(), self.rows);
+        for n in 0..nodes {
+            self.world.start_with(n, |shared| {
+                (0..sites).filter_map(SiteIndex::new).for_each(|site| fill(shared, site, rows));
+            });
+        }
+        let is_synced = |scale: &Scale| {
+            scale.world.hosts().iter().filter_map(|host| host.published()).all(|published| {
+                published.peers.iter().filter(|peer| peer.snapshot_in.is_some()).count() + 1 == nodes
+            })
+        };
+        let began = self.world.now();
+        while !is_synced(self) {
+            if self.world.now().since(began) > LONGEST {
+                return Err(ScaleError::Incomplete(self.stands()));
+            }
+            self.world.drive(LOOK);
+        }
+        self.world.drive(REST);
+        self.world.violation().map_or(Ok(()), |violation| Err(ScaleError::Broken(violation.clone())))
+    }
+
+    /// How many rows the table of a node has that runs.
+    pub fn rows_at(&self, n: HostIndex) -> Option<usize> {
+        self.world.hosts().get(n)?.shared().map(|shared| shared.rtts.len())
+    }
+
     /// Lets one node start anew with nothing, and time pass until it knows everything (bar R9).
     pub fn sync_one(&mut self, n: HostIndex, told: impl Fn(&Scale)) -> Result<Sync, ScaleError> {
         self.world.kill(n);
@@ -205,15 +238,12 @@ impl Scale {
 }
 
 fn fill(shared: &Shared, site: SiteIndex, rows: u32) {
+    let start = shared.published.load().at;
     for n in 0..rows {
         let address = ldns(n);
         let reach = Reach::Known(Rtt::from_duration(rtt(address, site.get())));
-        shared.rtts.sighted(Ldns::exact(address), Timestamp::ZERO);
-        shared.rtts.write(
-            Ldns::exact(address),
-            site,
-            Cell::measured(reach, Some(ProbeKind::Ping), Timestamp::ZERO),
-        );
+        shared.rtts.sighted(Ldns::exact(address), start);
+        shared.rtts.write(Ldns::exact(address), site, Cell::measured(reach, Some(ProbeKind::Ping), start));
     }
 }
 
