@@ -1,6 +1,7 @@
 //! What stands where: sites, nodes and services.
 
 use crate::error::instead;
+use crate::location;
 use crate::model::{Monitor, Node, Service, Site};
 use crate::monitor;
 use crate::names::Names;
@@ -41,12 +42,13 @@ pub(crate) fn sites(tables: &[Table<'_>], top: &Table<'_>) -> Named<Site> {
     let mut sites = Named::new("site");
     for (i, t) in tables.iter().enumerate() {
         let trigger_monitor = t.word("trigger_monitor", &TRIGGER_MONITORS);
+        let place = location::place(t);
         let Some(name) = t.parsed("name", SiteName::new) else { continue };
         sites.names.give(name.as_str(), i, t);
         if i == MAX_SITES {
             t.refuse("name", format!("a group has {MAX_SITES} sites at most"));
         }
-        sites.all.push(Site { name, trigger_monitor });
+        sites.all.push(Site { name, trigger_monitor, place });
     }
     if tables.is_empty() && (!top.gives("sites") || top.gives_empty_list("sites")) {
         top.refuse("sites", "missing, write a [[sites]] for each data centre");

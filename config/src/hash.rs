@@ -5,6 +5,7 @@
 //! between nodes of different versions: a change to either makes every pair of old and new nodes warn. So a setting that
 //! older versions do not have stands in the text only where it is not at its default.
 
+use crate::location::{Location, Place};
 use crate::model::{Config, Node, Service, Site};
 use crate::monitor;
 use crate::policy::{Domain, Vserver};
@@ -26,8 +27,10 @@ pub(crate) fn completed(mut config: Config) -> Config {
         ("intervals", intervals(c)),
         ("ldns", ldns(c)),
     ];
+    let locations =
+        (!c.locations.is_empty()).then(|| ("locations", sorted(c.locations.iter().map(location))));
     let must_match: Vec<(String, u64)> =
-        texts.iter().map(|(name, text)| ((*name).to_owned(), hashed(text))).collect();
+        texts.iter().chain(&locations).map(|(name, text)| ((*name).to_owned(), hashed(text))).collect();
     let all: String = must_match.iter().map(|(name, hash)| format!("{name}={hash:016x}\n")).collect();
     config.group.hash = hashed(&all);
     config.group.must_match = must_match;
@@ -44,15 +47,28 @@ fn hashed(text: &str) -> u64 {
 /// The sites in order, since ties and turns go by it, and the nodes of each. Not the nodes' addresses: behind address
 /// translation peers may have to dial different ones.
 fn sites(c: &Config) -> String {
-    let site = |s: &Site| match s.trigger_monitor {
-        TriggerMonitor::Always => s.name.to_string(),
-        other => format!("{}:{other}", s.name),
+    let site = |s: &Site| {
+        let judged = match s.trigger_monitor {
+            TriggerMonitor::Always => s.name.to_string(),
+            other => format!("{}:{other}", s.name),
+        };
+        if s.place.is_empty() { judged } else { format!("{judged} at {}", place(&s.place)) }
     };
     let node = |n: &Node| match n.transport {
         Transport::Auto => n.id.to_string(),
         other => format!("{} {other}", n.id),
     };
     format!("{}\n{}", listed(c.sites.iter().map(site)), sorted(c.nodes.iter().map(node)))
+}
+
+fn location(l: &Location) -> String {
+    format!("{} {}", sorted(l.prefixes.iter().map(ToString::to_string)), place(&l.place))
+}
+
+fn place(p: &Place) -> String {
+    let qualifiers = p.qualifiers.iter().map(|q| q.as_deref().unwrap_or("*").to_ascii_lowercase());
+    let point = p.coordinates.map_or(String::new(), |c| format!("{},{}", c.latitude(), c.longitude()));
+    format!("{:?} {point} [{}]", qualifiers.collect::<Vec<_>>(), listed(&p.asns))
 }
 
 fn service(c: &Config, s: &Service) -> String {

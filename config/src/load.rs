@@ -6,7 +6,7 @@ use crate::model::{Config, Group};
 use crate::reader::{Item, Table};
 use crate::schema::{self, Schema};
 use crate::text::{Source, Spot};
-use crate::{group, hash, lb, monitor, policy, settings, source, zone};
+use crate::{group, hash, lb, location, monitor, policy, settings, source, zone};
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -65,6 +65,8 @@ fn assemble(
     settings::rtts_outlive_a_lost_round(&probe_table, &mep_table, probe.interval, mep.max_age);
     let ldns = settings::ldns(&table(&schema::LDNS));
 
+    let databases = location::databases(&table(&schema::PROXIMITY), &own);
+    let locations = location::locations(&entries(&schema::LOCATION));
     let monitors = monitor::monitors(&entries(&schema::MONITOR), files);
     let sources = source::sources(&entries(&schema::SOURCE), &own);
     let (service_tables, lb_tables) = (entries(&schema::SERVICE), entries(&schema::LB_VSERVER));
@@ -86,6 +88,8 @@ fn assemble(
         probe,
         ldns,
         group: Group { name, rtt_tolerance, must_match: Vec::new(), hash: 0 },
+        databases,
+        locations,
         sites: sites.all,
         nodes: nodes.all.into_iter().map(|(node, _)| node).collect(),
         monitors: monitors.all,

@@ -3,6 +3,7 @@
 //! References are indices into the vectors of [`Config`], in the order of the text; names stay for people.
 
 use crate::lb::LbVserver;
+use crate::location::{Location, Place};
 use crate::policy::{Domain, Vserver};
 use crate::source::{Feed, Source};
 use gslb_types::{
@@ -32,6 +33,10 @@ pub struct Config {
     pub ldns: LdnsTable,
     /// What must be the same on every node.
     pub group: Group,
+    /// The files of databases that say where addresses are, the first that knows something having the word.
+    pub databases: Vec<PathBuf>,
+    /// Where prefixes are, before any database.
+    pub locations: Vec<Location>,
     /// The sites, in the order that gives each its [`SiteIndex`].
     pub sites: Vec<Site>,
     /// The nodes of all sites.
@@ -204,6 +209,8 @@ pub struct Site {
     pub name: SiteName,
     /// When other sites judge its services by their own monitors.
     pub trigger_monitor: TriggerMonitor,
+    /// Where it is, if that is said: for static proximity.
+    pub place: Place,
 }
 
 /// A `gslb-dns` process of the group.

@@ -60,6 +60,8 @@ pub(crate) static TOP: Schema = Schema {
         optional("mep"),
         optional("probe"),
         optional("ldns"),
+        optional("proximity"),
+        optional("locations"),
         optional("sites"),
         optional("nodes"),
         optional("zones"),
@@ -143,8 +145,23 @@ pub(crate) static LDNS: Schema = Schema {
     ],
 };
 
-pub(crate) static SITE: Schema =
-    Schema { name: "sites", keys: &[required("name"), default("trigger_monitor", r#""always""#)] };
+pub(crate) static PROXIMITY: Schema = Schema { name: "proximity", keys: &[default("databases", "[]")] };
+
+pub(crate) static LOCATION: Schema = Schema {
+    name: "locations",
+    keys: &[required("prefixes"), optional("location"), optional("coordinates"), optional("asns")],
+};
+
+pub(crate) static SITE: Schema = Schema {
+    name: "sites",
+    keys: &[
+        required("name"),
+        default("trigger_monitor", r#""always""#),
+        optional("location"),
+        optional("coordinates"),
+        optional("asns"),
+    ],
+};
 
 pub(crate) static NODE: Schema = Schema {
     name: "nodes",
@@ -324,7 +341,7 @@ pub(crate) static DOMAIN: Schema =
     Schema { name: "domains", keys: &[required("name"), required("vserver"), default("ttl", r#""5s""#)] };
 
 /// Every table, for finding where a misplaced key belongs.
-pub(crate) static ALL: [&Schema; 22] = [
+pub(crate) static ALL: [&Schema; 24] = [
     &TOP,
     &GROUP,
     &DNS,
@@ -333,6 +350,8 @@ pub(crate) static ALL: [&Schema; 22] = [
     &MEP,
     &PROBE,
     &LDNS,
+    &PROXIMITY,
+    &LOCATION,
     &SITE,
     &NODE,
     &ZONE,

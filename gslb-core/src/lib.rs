@@ -4,6 +4,7 @@ mod cell;
 mod counters;
 pub mod decide;
 pub mod dns;
+pub mod location;
 pub mod node;
 pub mod persistence;
 mod published;

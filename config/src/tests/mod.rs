@@ -5,6 +5,7 @@ mod exchange;
 mod faults;
 mod hashes;
 mod lb;
+mod location;
 mod meaning;
 mod monitors;
 mod policy;

@@ -182,8 +182,14 @@ impl Setup {
                 must_match: Vec::new(),
                 hash: 0,
             },
+            databases: Vec::new(),
+            locations: Vec::new(),
             sites: sites
-                .map(|name| Site { name: name.parse().unwrap(), trigger_monitor: Default::default() })
+                .map(|name| Site {
+                    name: name.parse().unwrap(),
+                    trigger_monitor: Default::default(),
+                    place: Default::default(),
+                })
                 .to_vec(),
             nodes: (0..3).map(|n| node(sites[n], n)).collect(),
             sources: Vec::new(),

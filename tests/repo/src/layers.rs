@@ -108,6 +108,8 @@ const TABLE: &[Rule] = &[
             ("rand_pcg", "jitter from a seed that is an argument"),
             ("siphasher", "hashes that nodes must agree on"),
             ("ipnet", "prefixes"),
+            ("prefix-trie", "which configured prefix holds an address"),
+            ("maxminddb", "databases of places, read from bytes that the shell loaded"),
             ("thiserror", "errors"),
             ("tracing", "one event for each change of state"),
         ]),
