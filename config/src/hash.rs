@@ -84,10 +84,17 @@ fn service(c: &Config, s: &Service) -> String {
 }
 
 fn vserver(c: &Config, v: &Vserver) -> String {
-    let bound = v.bindings.iter().filter_map(|b| Some((c.services.get(b.service)?, b.weight)));
-    let bindings = listed(bound.map(|(service, weight)| format!("{}*{}", service.name, weight.get())));
+    let bound = v.bindings.iter().filter_map(|b| Some((c.services.get(b.service)?, b)));
+    let bindings = listed(bound.map(|(service, b)| {
+        let order = if b.order == 1 { String::new() } else { format!("@{}", b.order) };
+        format!("{}*{}{order}", service.name, b.weight.get())
+    }));
+    let threshold =
+        if v.order_threshold == 1 { String::new() } else { format!(" least {}", v.order_threshold) };
+    let backup = v.backup.and_then(|backup| c.vservers.get(backup));
+    let backup = backup.map_or(String::new(), |backup| format!(" backup {}", backup.name));
     format!(
-        "{} {} {} {} {} {:?} [{}] {} [{bindings}]",
+        "{} {} {} {} {} {:?} [{}] {} [{bindings}]{threshold}{backup}",
         v.name,
         v.method.as_str(),
         v.backup_method.as_str(),

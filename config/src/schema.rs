@@ -257,6 +257,9 @@ pub(crate) static SOURCE: Schema = Schema {
         required("kind"),
         optional("url"),
         optional("socket"),
+        optional("site"),
+        optional("source_name"),
+        optional("source_metrics"),
         default("interval", r#""1s""#),
         default("timeout", r#""500ms""#),
         default("misses", "3"),
@@ -330,12 +333,16 @@ pub(crate) static VSERVER: Schema = Schema {
         default("all_down", r#""all""#),
         optional("backup_ip"),
         default("drop_ldns_requests", "false"),
+        default("order_threshold", "1"),
+        optional("backup_vserver"),
         required("services"),
     ],
 };
 
-pub(crate) static BINDING: Schema =
-    Schema { name: "vservers.services", keys: &[required("service"), default("weight", "1")] };
+pub(crate) static BINDING: Schema = Schema {
+    name: "vservers.services",
+    keys: &[required("service"), default("weight", "1"), default("order", "1")],
+};
 
 pub(crate) static DOMAIN: Schema =
     Schema { name: "domains", keys: &[required("name"), required("vserver"), default("ttl", r#""5s""#)] };

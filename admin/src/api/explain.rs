@@ -111,6 +111,25 @@ pub struct Step {
 pub enum Reason {
     /// No service has an address of the family.
     NoServiceOfFamily,
+    /// Nothing before it can be answered, so this virtual server answers.
+    Backup {
+        /// Which.
+        vserver: String,
+    },
+    /// So many services of an order can be answered, which are too few.
+    TooFewOfOrder {
+        /// The order.
+        order: u16,
+        /// How many.
+        services: usize,
+    },
+    /// The services of this order compete.
+    Order {
+        /// The order.
+        order: u16,
+        /// How many.
+        services: usize,
+    },
     /// So many services are up.
     Up {
         /// How many.
@@ -223,6 +242,8 @@ pub(crate) fn explain(view: &View<'_>, params: &Params) -> Result<Explain, Refus
     let row = view.shared.rtts.row(entry);
     let client = Client { ldns };
     let decision = decide(domain.vserver, family, &view.published, row.as_ref(), &client, turn, view.now);
+    // The backups' reasons are told in the terms of the backup.
+    let decided_by = view.config().vservers.get(decision.vserver).unwrap_or(policy);
     Ok(Explain {
         name: domain.name.to_ascii(),
         rtype: word(family).to_owned(),
@@ -231,10 +252,10 @@ pub(crate) fn explain(view: &View<'_>, params: &Params) -> Result<Explain, Refus
         ecs,
         vserver: policy.name.to_string(),
         method: policy.method,
-        answer: answer(view, domain, policy, family, &decision),
+        answer: answer(view, domain, decided_by, family, &decision),
         takes_turn: decision.took_turn,
         turn: Turn::of(view, turn),
-        reasons: decision.reasons.iter().map(|reason| step(view, policy, family, *reason)).collect(),
+        reasons: decision.reasons.iter().map(|reason| step(view, decided_by, family, *reason)).collect(),
     })
 }
 
@@ -312,6 +333,21 @@ fn step(view: &View<'_>, policy: &config::Vserver, family: Family, reason: gslb_
         R::NoServiceOfFamily => {
             let wanted = if family == Family::V6 { "IPv6" } else { "IPv4" };
             (Reason::NoServiceOfFamily, format!("no service of {} has an {wanted} address", policy.name))
+        }
+        R::Backup(index) => {
+            let vserver = view.config().vservers.get(index).map_or(String::new(), |v| v.name.to_string());
+            let text =
+                format!("nothing before it can be answered, so the backup virtual server {vserver} answers");
+            (Reason::Backup { vserver }, text)
+        }
+        R::TooFewOfOrder(order, services) => {
+            let (threshold, are) = (policy.order_threshold, service_s(services));
+            let text = format!("{are} there of order {order}, fewer than order_threshold = {threshold}");
+            (Reason::TooFewOfOrder { order, services }, text)
+        }
+        R::Order(order, services) => {
+            let text = format!("the services of order {order} compete: {services}");
+            (Reason::Order { order, services }, text)
         }
         R::Up(services) => (Reason::Up { services }, format!("{} up", service_s(services))),
         R::Learning(services) => (

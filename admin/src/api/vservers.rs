@@ -33,6 +33,10 @@ pub struct Vserver {
     pub backup_ip: Vec<IpAddr>,
     /// Whether queries without an RTT are dropped.
     pub drop_ldns_requests: bool,
+    /// The virtual server that answers while no service here is up.
+    pub backup_vserver: Option<String>,
+    /// Services of an order that must be up for it to be preferred.
+    pub order_threshold: u32,
     /// The domains it answers for.
     pub domains: Vec<String>,
     /// Its services.
@@ -52,6 +56,8 @@ pub struct BoundService {
     pub address: IpAddr,
     /// Its share.
     pub weight: u8,
+    /// Its order of preference.
+    pub order: u16,
     /// How it is.
     pub state: ServiceState,
 }
@@ -90,6 +96,11 @@ fn vserver(view: &View<'_>, index: usize, policy: &config::Vserver) -> Vserver {
         all_down: policy.all_down,
         backup_ip: policy.backup_ip.clone(),
         drop_ldns_requests: policy.drop_ldns_requests,
+        backup_vserver: policy
+            .backup
+            .and_then(|at| view.config().vservers.get(at))
+            .map(|v| v.name.to_string()),
+        order_threshold: policy.order_threshold,
         domains: domains.map(|d| d.name.to_ascii()).collect(),
         services: policy.bindings.iter().filter_map(|binding| bound(view, binding)).collect(),
         turns: Turns { a: turn(false), aaaa: turn(true) },
@@ -103,6 +114,7 @@ fn bound(view: &View<'_>, binding: &config::Binding) -> Option<BoundService> {
         site: view.site(service.site),
         address: service.address,
         weight: binding.weight.get(),
+        order: binding.order,
         state: view.published.services.get(binding.service)?.state,
     })
 }

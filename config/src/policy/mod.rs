@@ -1,5 +1,6 @@
 //! What is answered: GSLB virtual servers and the domains they stand behind.
 
+mod chain;
 mod model;
 
 use crate::dname;
@@ -90,9 +91,14 @@ pub(crate) fn vservers(
             all_down,
             backup_ip,
             drop_ldns_requests,
+            has_orders: bindings.windows(2).any(|two| two[0].order != two[1].order),
+            order_threshold: t.number("order_threshold", 1..=u32::from(u16::MAX)),
+            backup: None,
+            wants_rtt: method == GslbMethod::Rtt,
             bindings,
         });
     }
+    chain::join(tables, &mut vservers);
     vservers
 }
 
@@ -156,19 +162,20 @@ fn bindings(t: &Table<'_>, services: &Named<Service>) -> Vec<Binding> {
     bindings
 }
 
-/// `"web"` or `{ service = "web", weight = 3 }`.
+/// `"web"` or `{ service = "web", weight = 3, order = 2 }`.
 fn binding(item: Item<'_>, services: &Named<Service>) -> Option<Binding> {
     if !item.is_table() {
         if !item.is_text() {
             item.refuse("expected a service's name, or { service = \"NAME\", weight = 1 }");
             return None;
         }
-        return Some(Binding { service: services.names.find(&item)?, weight: Weight::ONE });
+        return Some(Binding::new(services.names.find(&item)?, Weight::ONE));
     }
     let t = item.into_table(&BINDING)?;
     let service = t.item("service").and_then(|i| services.names.find(&i));
     let weight = Weight::new(t.number("weight", 1..=100));
-    Some(Binding { service: service?, weight: weight.ok()? })
+    let order = t.number("order", 1..=u16::MAX);
+    Some(Binding { order, ..Binding::new(service?, weight.ok()?) })
 }
 
 pub(crate) fn domains(tables: &[Table<'_>], vservers: &Named<Vserver>, zones: &[LoadedZone]) -> Vec<Domain> {

@@ -30,6 +30,14 @@ pub struct Vserver {
     pub drop_ldns_requests: bool,
     /// The bound services, in order.
     pub bindings: Vec<Binding>,
+    /// Whether those have several orders of preference.
+    pub has_orders: bool,
+    /// Services of an order that must be up for it to be preferred to those that come later.
+    pub order_threshold: u32,
+    /// Index into [`crate::Config::vservers`]: the one that answers while nothing here is up. Following these never comes back.
+    pub backup: Option<usize>,
+    /// Whether this one, or one that it leads to, chooses by RTT, so that its askers must be measured.
+    pub wants_rtt: bool,
 }
 
 /// What stands in the answer for a GSLB domain (behaviour 2).
@@ -47,6 +55,15 @@ pub struct Binding {
     pub service: usize,
     /// Its share.
     pub weight: Weight,
+    /// Its order of preference: the lowest comes first.
+    pub order: u16,
+}
+
+impl Binding {
+    /// A service bound with this weight, and nothing else said of it.
+    pub fn new(service: usize, weight: Weight) -> Self {
+        Binding { service, weight, order: 1 }
+    }
 }
 
 /// A name answered by selection.

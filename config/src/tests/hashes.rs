@@ -73,6 +73,14 @@ fn each_difference_has_its_name() {
         &with("services = [\"web\"]", "services = [\"web\"]\nselection_tolerance = \"1ms\""),
         &["vservers"],
     );
+    for key in ["order_threshold = 2", "method = \"least_response_time\""] {
+        only(SMALL, &with("services = [\"web\"]", &format!("services = [\"web\"]\n{key}")), &["vservers"]);
+    }
+    only(
+        SMALL,
+        &with("services = [\"web\"]", "services = [{ service = \"web\", order = 2 }]"),
+        &["vservers"],
+    );
     only(SMALL, &and("[[monitors]]\nname = \"m\"\nkind = \"tcp\"\n"), &["monitors"]);
     only(SMALL, &and("[mep]\nkeepalive = \"11s\"\n"), &["intervals"]);
     only(SMALL, &and("[ldns]\nmask_v4 = 24\n"), &["ldns"]);

@@ -58,3 +58,60 @@ fn what_must_be_measured_is_no_backup_method() {
     }
     assert!(folder(&and("")).load(None).is_ok());
 }
+
+/// The small configuration with backups from its virtual server `www` to these, and from each to the one named beside it.
+fn chained(www: &str, others: &[(&str, Option<&str>)]) -> String {
+    let backup = |name: &str| format!("backup_vserver = \"{name}\"\n");
+    let other = |(name, to): &(&str, Option<&str>)| {
+        format!(
+            "[[vservers]]\nname = \"{name}\"\nservices = [\"web\"]\n{}",
+            to.map(backup).unwrap_or_default()
+        )
+    };
+    vserver(&backup(www)) + &others.iter().map(other).collect::<String>()
+}
+
+#[test]
+fn a_chain_of_backups_is_followed_in_either_order_of_the_file() {
+    let chain = chained("b", &[("c", None), ("b", Some("c"))]);
+    let vservers = folder(&chain).load(None).unwrap_or_else(|e| panic!("{e}")).vservers;
+    let backups: Vec<_> = vservers.iter().map(|v| (v.name.as_str(), v.backup)).collect();
+    assert_eq!(backups, [("www", Some(2)), ("c", None), ("b", Some(1))]);
+}
+
+#[test]
+fn a_chain_that_comes_back_is_refused_with_its_place_and_its_way() {
+    refused(&chained("www", &[]), &["28:18: vservers[0].backup_vserver: leads back here: www -> www"]);
+    let text = chained("b", &[("b", Some("c")), ("c", Some("b"))]);
+    let errors = folder(&text).errors();
+    assert_eq!(errors.len(), 1, "a loop is one error, and who leads into it is none: {errors:?}");
+    assert!(errors[0].ends_with("vservers[2].backup_vserver: leads back here: c -> b -> c"), "{errors:?}");
+    let unknown = folder(&chained("nope", &[("b", None)])).errors();
+    assert!(unknown[0].contains("there is no virtual server 'nope'"), "{unknown:?}");
+}
+
+#[test]
+fn who_asks_is_measured_if_any_of_a_chain_chooses_by_rtt() {
+    let text = chained("b", &[("b", None)]).replacen(
+        "backup_vserver",
+        "method = \"round_robin\"\nbackup_vserver",
+        1,
+    );
+    let vservers = folder(&text).load(None).unwrap_or_else(|e| panic!("{e}")).vservers;
+    assert_eq!(vservers.iter().map(|v| v.wants_rtt).collect::<Vec<_>>(), [true, true]);
+    let alone = folder(&vserver("method = \"round_robin\"")).load(None).unwrap();
+    assert!(!alone.vservers[0].wants_rtt);
+}
+
+#[test]
+fn orders_are_noticed_only_where_they_differ() {
+    let ordered = |order: &str| {
+        let other = "[[services]]\nname = \"b\"\nsite = \"fra\"\naddress = \"198.18.1.81\"\nport = 80\n";
+        let services = format!("services = [\"web\", {{ service = \"b\", order = {order} }}]");
+        folder(&(with("services = [\"web\"]", &services) + other))
+            .load(None)
+            .map(|c| c.vservers[0].has_orders)
+    };
+    assert_eq!((ordered("1").unwrap(), ordered("2").unwrap()), (false, true));
+    assert!(ordered("0").is_err() && ordered("65536").is_err());
+}

@@ -238,7 +238,7 @@ impl Plan {
             );
             let weight = |w: &u8| Weight::new(u64::from(*w)).unwrap();
             let bound = self.bound(plan);
-            let bound = bound.iter().map(|(service, w)| Binding { service: *service, weight: weight(w) });
+            let bound = bound.iter().map(|(service, w)| Binding::new(*service, weight(w)));
             assert_eq!(v.bindings, bound.collect::<Vec<_>>());
         }
         for (d, (v, ttl)) in c.domains.iter().zip(&self.domains) {

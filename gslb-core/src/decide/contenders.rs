@@ -18,6 +18,7 @@ pub(super) struct Contender {
     pub(super) site: SiteIndex,
     pub(super) id: ServiceId,
     pub(super) weight: Weight,
+    pub(super) order: u16,
 }
 
 /// The sites of the contenders, in configuration order, with what is known of each. No longer than there are such sites:

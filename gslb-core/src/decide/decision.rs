@@ -8,8 +8,14 @@ use gslb_types::{AllDown, GslbMethod, LbMethod, MAX_SITES, Reach, Rtt, SiteIndex
 pub enum Reason {
     /// The virtual server has no service with an address of the family: NODATA.
     NoServiceOfFamily,
+    /// Nothing that comes before it can be answered, so this virtual server answers in place of the one that was asked.
+    Backup(usize),
     /// So many of its services are up.
     Up(usize),
+    /// So many services of this order can be answered, which are fewer than `order_threshold`.
+    TooFewOfOrder(u16, usize),
+    /// The services of this order compete, so many.
+    Order(u16, usize),
     /// None is up, but so many have not been checked yet and stand in.
     Learning(usize),
     /// None is up: `all_down` decides.
@@ -78,14 +84,16 @@ impl Load {
     }
 }
 
-/// How many reasons one decision can have: one for each site and a dozen steps.
-pub const MAX_REASONS: usize = MAX_SITES + 12;
+/// How many reasons one decision can have: one for each site, and the steps. Of more than that the rest is not told.
+pub const MAX_REASONS: usize = MAX_SITES + 24;
 
 /// What is answered, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// What to do.
     pub verdict: Verdict,
+    /// The virtual server that decided: the one that was asked, or a backup of it (index into the configuration's).
+    pub vserver: usize,
     /// Whether the answer depended on the turn, so that the round must move on.
     pub took_turn: bool,
     /// The steps that led there.
@@ -97,7 +105,7 @@ pub struct Decision {
 pub enum Verdict {
     /// Answer the address of this service (index into the configuration's services).
     Service(usize),
-    /// Answer the virtual server's backup addresses of the family.
+    /// Answer the backup addresses of the virtual server that decided, those of the family.
     BackupIp,
     /// Answer no address: NODATA with the SOA.
     Empty,

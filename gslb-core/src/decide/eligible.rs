@@ -19,29 +19,52 @@ impl Deciding<'_> {
         self.published.candidates(self.index, self.family == Family::V6)
     }
 
-    /// The services that compete: the up ones, else those that stand in for them.
+    /// The services that compete, and the virtual server that chooses among them: the first of the chain with services that are
+    /// up, else the first with some that are not checked yet; else its last one decides by its `all_down`.
     pub(super) fn find_contenders(
         &self,
         contenders: &mut Contenders,
         steps: &mut Decision,
-    ) -> Result<(), Verdict> {
+    ) -> Result<Self, Verdict> {
         for (eligible, reason) in
             [(Eligible::Up, Reason::Up as fn(usize) -> Reason), (Eligible::Learning, Reason::Learning)]
         {
-            self.add_eligible(eligible, contenders);
-            if !contenders.is_empty() {
-                steps.say(reason(contenders.len()));
-                return Ok(());
+            for link in self.chain() {
+                link.add_eligible(eligible, contenders);
+                if !contenders.is_empty() {
+                    self.hand_to(&link, steps);
+                    steps.say(reason(contenders.len()));
+                    link.keep_order(contenders, steps);
+                    return Ok(link);
+                }
             }
         }
-        if self.candidates().next().is_none() {
+        let Some(last) = self.chain().filter(|link| link.candidates().next().is_some()).last() else {
             steps.say(Reason::NoServiceOfFamily);
             return Err(Verdict::Empty);
+        };
+        self.hand_to(&last, steps);
+        steps.say(Reason::AllDown(last.policy.all_down));
+        let eligible = last.all_down(steps)?;
+        last.add_eligible(eligible, contenders);
+        last.keep_order(contenders, steps);
+        Ok(last)
+    }
+
+    /// The virtual server and its backups, in order. There are no loops (config refuses them).
+    fn chain(&self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(*self), |link| {
+            let index = link.policy.backup?;
+            let policy = link.published.config.vservers.get(index)?;
+            Some(Deciding { index, policy, ..*link })
+        })
+    }
+
+    fn hand_to(&self, link: &Self, steps: &mut Decision) {
+        if link.index != self.index {
+            steps.vserver = link.index;
+            steps.say(Reason::Backup(link.index));
         }
-        steps.say(Reason::AllDown(self.policy.all_down));
-        let eligible = self.all_down(steps)?;
-        self.add_eligible(eligible, contenders);
-        Ok(())
     }
 
     fn all_down(&self, steps: &mut Decision) -> Result<Eligible, Verdict> {
@@ -81,8 +104,8 @@ impl Deciding<'_> {
                 && let Some(config) = self.published.config.services.get(service)
                 && let Some(binding) = self.policy.bindings.get(position)
             {
-                let (site, id, weight) = (config.site, view.id, binding.weight);
-                contenders.push(Contender { position, service, site, id, weight });
+                let (site, id, weight, order) = (config.site, view.id, binding.weight, binding.order);
+                contenders.push(Contender { position, service, site, id, weight, order });
             }
         }
     }

@@ -4,7 +4,8 @@
 //! file, and leaves its reasons:
 //!
 //! ```text
-//! eligible: services of the family -> up ones, else learning ones, else all_down
+//! eligible: services of the family -> up ones, else those of the backup virtual server, else learning ones, else all_down
+//! order:    -> those of the first order with enough of them
 //! site:     -> their sites -> method rtt: known ones compete | pending and new: backup method | none known: backup method
 //! load:                    -> methods that compare what sites have to do: the least | nothing told of it: backup method
 //! service:  -> the site's services -> local method -> service
@@ -14,6 +15,7 @@ mod contenders;
 mod decision;
 mod eligible;
 mod load;
+mod order;
 mod service;
 mod site;
 
@@ -66,7 +68,8 @@ pub fn decide(
     now: Timestamp,
 ) -> Decision {
     // Filled in where it stands: it is too large to be moved about for every query.
-    let mut decision = Decision { verdict: Verdict::Empty, took_turn: false, reasons: ArrayVec::new() };
+    let mut decision =
+        Decision { verdict: Verdict::Empty, vserver, took_turn: false, reasons: ArrayVec::new() };
     if let Some(policy) = published.config.vservers.get(vserver) {
         let deciding = Deciding { index: vserver, policy, family, published, row, client, turn, now };
         decision.verdict = deciding.verdict(&mut decision);
@@ -74,6 +77,8 @@ pub fn decide(
     decision
 }
 
+/// A virtual server that is asked for an answer, and what it may look at.
+#[derive(Clone, Copy)]
 struct Deciding<'a> {
     index: usize,
     policy: &'a Vserver,
@@ -88,11 +93,12 @@ struct Deciding<'a> {
 impl Deciding<'_> {
     fn verdict(&self, steps: &mut Decision) -> Verdict {
         let mut contenders = Contenders::new();
-        if let Err(verdict) = self.find_contenders(&mut contenders, steps) {
-            return verdict;
-        }
-        match self.site(&contenders, steps) {
-            Ok(chosen) => self.service(&contenders, chosen, steps),
+        let by = match self.find_contenders(&mut contenders, steps) {
+            Ok(by) => by,
+            Err(verdict) => return verdict,
+        };
+        match by.site(&contenders, steps) {
+            Ok(chosen) => by.service(&contenders, chosen, steps),
             Err(verdict) => verdict,
         }
     }

@@ -50,25 +50,35 @@ pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Sel
     let nothing = Selection { ttl: 0, wants_rtt: false, selected: Selected::Nothing };
     let Some(domain) = config.domains.get(domain) else { return nothing };
     let Some(vserver) = config.vservers.get(domain.vserver) else { return nothing };
-    let selected = match take_turn_and_decide(asked, domain.vserver, vserver, family) {
+    let (verdict, by) = take_turn_and_decide(asked, domain.vserver, vserver, family);
+    let selected = match verdict {
         Verdict::Service(service) => match config.services.get(service) {
             Some(service) => Selected::Addresses(Addresses::One(Some(service.address))),
             None => Selected::Nothing,
         },
-        Verdict::BackupIp => Selected::Addresses(Addresses::Backup(vserver.backup_ip.iter(), family)),
+        Verdict::BackupIp => {
+            let backup_ip = config.vservers.get(by).map(|by| by.backup_ip.as_slice()).unwrap_or_default();
+            Selected::Addresses(Addresses::Backup(backup_ip.iter(), family))
+        }
         Verdict::Empty => Selected::Nothing,
         Verdict::Drop => Selected::Silence,
     };
-    Selection { ttl: domain.ttl, wants_rtt: wants_rtt(vserver), selected }
+    Selection { ttl: domain.ttl, wants_rtt: vserver.wants_rtt, selected }
 }
 
 /// A turn is taken only by a decision that depends on it, and no two decisions take the same: what was decided on a look is
 /// decided again if another thread has taken that turn meanwhile. The reasons are counted here: they are too many to be
-/// handed on with the verdict.
-fn take_turn_and_decide(asked: Asked<'_>, index: usize, vserver: &Vserver, family: Family) -> Verdict {
+/// handed on with the verdict, and the virtual server that came to it.
+fn take_turn_and_decide(
+    asked: Asked<'_>,
+    index: usize,
+    vserver: &Vserver,
+    family: Family,
+) -> (Verdict, usize) {
     let published = asked.published;
     let client = Client { ldns: asked.source };
-    let row = wants_rtt(vserver)
+    let row = vserver
+        .wants_rtt
         .then(|| asked.shared.rtts.row(Ldns::of(asked.source, published.config.ldns.masks)))
         .flatten();
     let decide_on = |turn| decide(index, family, published, row.as_ref(), &client, turn, asked.now);
@@ -85,11 +95,7 @@ fn take_turn_and_decide(asked: Asked<'_>, index: usize, vserver: &Vserver, famil
         turns.answered(service);
     }
     count(&asked.shared.dns, vserver, &decision);
-    decision.verdict
-}
-
-fn wants_rtt(vserver: &Vserver) -> bool {
-    vserver.method == GslbMethod::Rtt
+    (decision.verdict, decision.vserver)
 }
 
 fn count(counters: &DnsCounters, vserver: &Vserver, decision: &Decision) {
@@ -101,7 +107,7 @@ fn count(counters: &DnsCounters, vserver: &Vserver, decision: &Decision) {
         match reason {
             Reason::AllDown(_) => add(&counters.all_down),
             Reason::Chosen(_, GslbMethod::Rtt) => add(&counters.by_rtt),
-            Reason::Chosen(_, _) if wants_rtt(vserver) => add(&counters.by_backup),
+            Reason::Chosen(_, _) if vserver.wants_rtt => add(&counters.by_backup),
             _ => continue,
         };
     }

@@ -207,8 +207,12 @@ impl Setup {
                 backup_ip: self.backup_ip.iter().map(|a| a.parse().unwrap()).collect(),
                 drop_ldns_requests: self.drop_ldns_requests,
                 bindings: (0..self.services.len())
-                    .map(|service| Binding { service, weight: Weight::try_from(1).unwrap() })
+                    .map(|service| Binding::new(service, Weight::ONE))
                     .collect(),
+                has_orders: false,
+                order_threshold: 1,
+                backup: None,
+                wants_rtt: self.method == GslbMethod::Rtt,
             }],
             domains: self.domains.iter().map(|(name, ttl)| domain(&zones, name, *ttl)).collect(),
             services: services.map(|(n, (site, address, _))| service(n, *site, address)).collect(),

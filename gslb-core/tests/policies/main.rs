@@ -1,5 +1,6 @@
 //! The policies of GSLB virtual servers, one file each (behaviour 6).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod chains;
 mod fixture;
 mod loads;
