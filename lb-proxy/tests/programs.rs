@@ -1,6 +1,7 @@
 //! Programs that people use: curl, wrk and h2load as clients, nginx and haproxy as services.
 //!
-//! A program that is not installed is said to be missing, and its test skipped; the continuous integration installs them all.
+//! A program that is not installed is said to be missing, and its test skipped; the continuous integration installs them all, and
+//! lets none be missing.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "an integration test is all test")]
 
@@ -10,19 +11,24 @@ use lb_proxy::Kind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use support::service::{Connection, Service};
 use support::tls::write_pair;
-use support::{Running, body, eventually, header, start, vserver};
+use support::{Running, body, eventually, header, must_run, name, rest, start, vserver};
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
 
-/// Whether a program is there; says so if not.
-fn has(program: &str) -> bool {
+/// Whether these programs are there; says so if not, and fails where everything must run (`GSLB_LAB=required`).
+fn have(programs: &[&str]) -> bool {
     let places = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-    let found = places.split(':').any(|place| Path::new(place).join(program).exists());
-    if !found {
-        println!("SKIPPED: {program} is not installed");
+    let is_there = |program: &str| places.split(':').any(|place| Path::new(place).join(program).exists());
+    let missing: Vec<_> = programs.iter().filter(|program| !is_there(program)).collect();
+    if missing.is_empty() {
+        return true;
     }
-    found
+    assert!(!must_run(), "not installed: {missing:?}");
+    println!("SKIPPED: not installed: {missing:?}");
+    false
 }
 
 /// Runs a program to its end, off the runtime's threads, and returns what it printed.
@@ -72,25 +78,37 @@ async fn serve(
 }
 
 async fn nginx() -> Server {
-    serve("/usr/sbin/nginx", "-e /dev/null -c", |address, folder| {
+    nginx_that_listens("").await
+}
+
+/// nginx with these words after its address.
+async fn nginx_that_listens(how: &'static str) -> Server {
+    serve("/usr/sbin/nginx", "-e /dev/null -c", move |address, folder| {
         let folder = folder.display();
         format!(
             "daemon off; master_process off; pid {folder}/pid; error_log /dev/null;
              events {{ worker_connections 512; }}
              http {{ access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p;
                fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-               server {{ listen {address} backlog=512; root {folder}; client_max_body_size 100m;
-                 location = / {{ return 200 'nginx\\n'; }} location = /big {{ }} }} }}"
+               server {{ listen {address} backlog=512 {how}; root {folder}; client_max_body_size 100m;
+                 location = / {{ return 200 'nginx\\n'; }} location = /big {{ }}
+                 location = /who {{ return 200 '$proxy_protocol_addr:$proxy_protocol_port\\n'; }} }} }}"
         )
     })
     .await
 }
 
 async fn haproxy() -> Server {
-    serve("/usr/sbin/haproxy", "-db -f", |address, _| {
+    haproxy_that_binds("").await
+}
+
+/// haproxy with these words after its address. `/who` tells the client it was told of.
+async fn haproxy_that_binds(how: &'static str) -> Server {
+    serve("/usr/sbin/haproxy", "-db -f", move |address, _| {
         format!(
             "global\n  maxconn 512\ndefaults\n  mode http\n  timeout client 5s\n  timeout server 5s\n  timeout connect 1s\n\
-             frontend f\n  bind {address}\n  http-request return status 200 content-type text/plain string \"haproxy\\n\"\n"
+             frontend f\n  bind {address} {how}\n  http-request return status 200 content-type text/plain lf-string \"%ci:%cp\\n\" if {{ path /who }}\n  \
+             http-request return status 200 content-type text/plain string \"haproxy\\n\"\n"
         )
     })
     .await
@@ -124,7 +142,7 @@ async fn echo() -> Service {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curl_speaks_http_1_and_http_2_and_uploads() {
-    if !has("curl") {
+    if !have(&["curl"]) {
         return;
     }
     let service = echo().await;
@@ -158,7 +176,7 @@ async fn curl_speaks_http_1_and_http_2_and_uploads() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curl_speaks_tls() {
-    if !has("curl") {
+    if !have(&["curl"]) {
         return;
     }
     let service = Service::fixed("secret").await;
@@ -177,7 +195,7 @@ async fn curl_speaks_tls() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nginx_and_haproxy_are_services_like_others() {
-    if !(has("nginx") && has("haproxy")) {
+    if !have(&["nginx", "haproxy"]) {
         return;
     }
     let (nginx, haproxy) = (nginx().await, haproxy().await);
@@ -196,7 +214,7 @@ async fn nginx_and_haproxy_are_services_like_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrk_sees_no_error_on_kept_and_on_new_connections() {
-    if !(has("wrk") && has("nginx")) {
+    if !have(&["wrk", "nginx"]) {
         return;
     }
     let nginx = nginx().await;
@@ -214,7 +232,7 @@ async fn wrk_sees_no_error_on_kept_and_on_new_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h2load_sees_no_error() {
-    if !(has("h2load") && has("nginx")) {
+    if !have(&["h2load", "nginx"]) {
         return;
     }
     let nginx = nginx().await;
@@ -228,4 +246,67 @@ async fn h2load_sees_no_error() {
         assert_eq!(told, format!("status codes: {requests} 2xx, 0 3xx, 0 4xx, 0 5xx"), "{report}");
     }
     eventually("all ended", || running.active() == [0]).await;
+}
+
+/// Real receivers of the PROXY protocol take our header for what it is, and learn the client's address and port.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nginx_and_haproxy_learn_the_client_by_the_proxy_protocol() {
+    if !have(&["nginx", "haproxy"]) {
+        return;
+    }
+    let servers = [nginx_that_listens("proxy_protocol").await, haproxy_that_binds("accept-proxy").await];
+    for (server, what) in servers.iter().zip(["nginx", "haproxy"]) {
+        for listen in ["127.0.0.1:0", "[::1]:0"] {
+            let mut settings = vserver(Kind::Tcp { proxy_protocol: true }, &[server.address]);
+            settings.listen = vec![listen.parse().unwrap()];
+            let running = start(settings);
+            let mut client = running.connect().await;
+            let from = client.local_addr().unwrap();
+            client.write_all(b"GET /who HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+            let response = rest(&mut client).await;
+            assert_eq!(body(&response), format!("{}:{}\n", from.ip(), from.port()), "{what}: {response}");
+        }
+        // Without the header they take no client at all: they really read it.
+        let bare = start(vserver(Kind::Tcp { proxy_protocol: false }, &[server.address]));
+        assert!(!bare.get("/who").await.starts_with("HTTP/1.1 200"), "{what}");
+    }
+}
+
+/// The same loads through ssl, where h2load agrees on HTTP/2 and wrk speaks HTTP/1.1.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrk_and_h2load_see_no_error_through_tls() {
+    if !have(&["wrk", "h2load", "nginx"]) {
+        return;
+    }
+    let nginx = nginx().await;
+    let folder = tempfile::tempdir().unwrap();
+    let files = write_pair(folder.path(), "a", &["a.test"]);
+    let running = start(vserver(Kind::Ssl { certificates: vec![files] }, &[nginx.address]));
+    let report = run("wrk", words(&format!("-t1 -c16 -d1s https://{}/", running.address))).await;
+    println!("{}", report.lines().find(|l| l.contains("requests in")).unwrap_or_default().trim());
+    assert!(!report.contains("Non-2xx") && !report.contains("Socket errors"), "{report}");
+    let report = run("h2load", words(&format!("-n500 -c4 -m20 https://{}/", running.address))).await;
+    assert!(report.contains("Application protocol: h2\n"), "{report}");
+    assert!(report.contains("status codes: 500 2xx, 0 3xx, 0 4xx, 0 5xx"), "{report}");
+    assert_eq!((running.view().counts.failed, running.view().counts.no_service), (0, 0));
+    eventually("all ended", || running.active() == [0]).await;
+}
+
+/// Drained first, a service may be killed in the middle of the load.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_that_are_drained_while_wrk_asks_fail_nobody() {
+    if !have(&["wrk", "nginx", "haproxy"]) {
+        return;
+    }
+    let (nginx, haproxy) = (nginx().await, haproxy().await);
+    let running = http(&[nginx.address, haproxy.address]);
+    let wrk = tokio::spawn(run("wrk", words(&format!("-t1 -c32 -d3s http://{}/", running.address))));
+    eventually("under load", || running.requests().iter().all(|requests| *requests > 500)).await;
+    running.proxy.drain(&name("s2"), Some(Duration::from_secs(20)));
+    eventually("drained", || running.proxy.is_drained(&name("s2"))).await;
+    drop(haproxy); // killed: nobody is there any more
+    let report = wrk.await.unwrap();
+    println!("{}", report.lines().find(|l| l.contains("requests in")).unwrap_or_default().trim());
+    assert!(!report.contains("Non-2xx") && !report.contains("Socket errors"), "{report}");
+    assert_eq!((running.view().counts.failed, running.view().counts.no_service), (0, 0));
 }

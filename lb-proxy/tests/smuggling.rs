@@ -190,10 +190,12 @@ async fn chunks_go_on_framed_anew_or_not_at_all() {
     assert_eq!(running.view().counts.failed, 0, "nothing of it is the service's fault");
 }
 
-const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
+type Header = (&'static str, &'static str);
+
+const GET: [Header; 4] = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
 
 /// HTTP/2 that would be something else in HTTP/1.1 (RFC 9113 sections 8.1 to 8.3 and 10.3).
-const DOWNGRADES: &[(&str, &[(&str, &str)], Option<&str>)] = &[
+const DOWNGRADES: &[(&str, &[Header], Option<&str>)] = &[
     (
         "a coding",
         &[("transfer-encoding", "chunked")],
@@ -224,7 +226,7 @@ const DOWNGRADES: &[(&str, &[(&str, &str)], Option<&str>)] = &[
 ];
 
 /// The same in the request line.
-const LINES: &[(&str, [(&str, &str); 4])] = &[
+const LINES: &[(&str, [Header; 4])] = &[
     ("CR LF in the path", [GET[0], GET[1], (":path", "/ HTTP/1.1\r\nHost: b\r\n\r\nGET /smuggled"), GET[3]]),
     ("a space in the path", [GET[0], GET[1], (":path", "/ HTTP/1.1"), GET[3]]),
     ("no slash in the path", [GET[0], GET[1], (":path", "smuggled"), GET[3]]),

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use lb_core::LocalPersistence;
 use lb_proxy::{CertificateFiles, Kind, Proxy, StartError, VserverSettings};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::service::Service;
 use support::tls::{tls, write_pair};
 use support::{body, header, rest, start, vserver, within};
@@ -105,6 +105,31 @@ async fn a_new_certificate_is_served_and_a_bad_pair_keeps_the_old_one() {
 
     std::fs::write(&files.certificate, "nothing").unwrap();
     assert!(running.proxy.reload_certificates()[0].1.to_string().contains("a.pem: holds no certificate"));
+}
+
+/// Nobody says anything but the files themselves. A look every ten seconds.
+#[tokio::test]
+async fn changed_files_are_noticed_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = write_pair(folder.path(), "a", &["a.test"]);
+    let service = Service::fixed("x").await;
+    let running = start(ssl(&service, vec![files.clone()]));
+    let old = folder.path().join("old.pem");
+    std::fs::copy(&files.certificate, &old).unwrap();
+    let is_new = async || tls(&running, &files.certificate, &[], "a.test").await.is_ok();
+    let begun = Instant::now();
+    write_pair(folder.path(), "a", &["a.test"]);
+    assert!(!is_new().await, "not yet");
+    while !is_new().await {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert!(
+            tls(&running, &old, &[], "a.test").await.is_ok() || is_new().await,
+            "one of the two at any time"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    println!("noticed after {:?}", begun.elapsed());
+    assert!(tls(&running, &old, &[], "a.test").await.is_err());
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be arranged must fail")]
 
+pub mod alone;
 pub mod raw_h2;
 pub mod service;
 pub mod tls;
@@ -15,6 +16,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
+
+/// Whether nothing may be skipped: in the continuous integration.
+pub fn must_run() -> bool {
+    std::env::var("GSLB_LAB").is_ok_and(|mode| mode == "required")
+}
 
 pub fn name(text: &str) -> ServiceName {
     ServiceName::new(text).unwrap()

@@ -23,22 +23,36 @@ pub fn write_pair(folder: &Path, file: &str, names: &[&str]) -> CertificateFiles
     files
 }
 
-/// A client that trusts the certificate in this file, speaks these protocols, and asks for this name.
+/// Clients that trust the certificate in this file, and speak these protocols.
+pub struct Tls(TlsConnector);
+
+impl Tls {
+    pub fn trusting(trusts: &Path, alpn: &[&[u8]]) -> Self {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(trusts).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|p| p.to_vec()).collect();
+        Tls(TlsConnector::from(Arc::new(config)))
+    }
+
+    /// A client that asks for this name.
+    pub async fn connect(&self, running: &Running, name: &str) -> std::io::Result<TlsStream<TcpStream>> {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        within(self.0.connect(name, running.connect().await)).await
+    }
+}
+
+/// One such client.
 pub async fn tls(
     running: &Running,
     trusts: &Path,
     alpn: &[&[u8]],
     name: &str,
 ) -> std::io::Result<TlsStream<TcpStream>> {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(trusts).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = alpn.iter().map(|p| p.to_vec()).collect();
-    let name = ServerName::try_from(name.to_owned()).unwrap();
-    within(TlsConnector::from(Arc::new(config)).connect(name, running.connect().await)).await
+    Tls::trusting(trusts, alpn).connect(running, name).await
 }
