@@ -4,12 +4,17 @@ use gslb_types::{ProbeKind, Reach, Rtt, Timestamp};
 use std::time::Duration;
 
 const PENDING: u32 = 0;
-const UNREACHABLE: u32 = u32::MAX;
+const UNREACHABLE: u32 = REACH;
+
+/// The bits of a value: RTTs take 24 of them, as the longest is 10 s.
+const REACH: u32 = (1 << TELLER_AT) - 1;
+const TELLER_AT: u32 = 24;
+const _: () = assert!(Rtt::MAX.as_micros() < UNREACHABLE);
 
 /// What one site advertises of its way to one LDNS: eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cell {
-    /// Microseconds, or one of the two marks above.
+    /// Low 24 bits: microseconds, or one of the two marks above. High 8 bits: the number of who told it.
     reach: u32,
     /// Low 29 bits: seconds since start of the last confirmation. Then one for a value of this node's own samples. High 2
     /// bits: kind of probe + 1, 0 for none.
@@ -33,7 +38,13 @@ impl Cell {
         Cell { reach, stamp: seconds(confirmed) | kind << 30 }
     }
 
-    /// The cell of a value that this node itself measured: samples confirm it, and nobody's words do.
+    /// The same value, told by the teller that `confirmed` names last: its words confirm it.
+    pub(crate) fn told_by(self, confirmed: Confirmed) -> Self {
+        Cell { reach: self.reach & REACH | u32::from(confirmed.number) << TELLER_AT, ..self }
+    }
+
+    /// The cell of a value that this node itself measured, or was told by somebody who does not vouch for it: samples confirm it,
+    /// and nobody's words do.
     pub fn measured(reach: Reach, kind: Option<ProbeKind>, confirmed: Timestamp) -> Self {
         let cell = Cell::new(reach, kind, confirmed);
         Cell { stamp: cell.stamp | MEASURED, ..cell }
@@ -51,7 +62,7 @@ impl Cell {
 
     /// What is known, whatever its age.
     pub fn reach(self) -> Reach {
-        match self.reach {
+        match self.reach & REACH {
             PENDING => Reach::Pending,
             UNREACHABLE => Reach::Unreachable,
             micros => Reach::Known(Rtt::from_micros(micros)),
@@ -66,6 +77,10 @@ impl Cell {
             3 => Some(ProbeKind::DnsTcp),
             _ => None,
         }
+    }
+
+    fn teller(self) -> u8 {
+        (self.reach >> TELLER_AT) as u8
     }
 
     /// When its site last said so; whole seconds.
@@ -93,6 +108,9 @@ pub struct Confirmed {
     pub since: Timestamp,
     /// Its last word.
     pub last_word: Timestamp,
+    /// Tellers are counted, and each value holds the number of its own: stamps are whole seconds, and one that begins may follow
+    /// within the second in which the one before told something.
+    pub number: u8,
     /// The tellers before it, the latest first.
     pub earlier: [Option<Told>; EARLIER],
 }
@@ -112,7 +130,7 @@ const EARLIER: usize = 3;
 impl Confirmed {
     /// By a first teller.
     pub fn new(since: Timestamp, last_word: Timestamp) -> Self {
-        Confirmed { since, last_word, earlier: [None; EARLIER] }
+        Confirmed { since, last_word, number: 0, earlier: [None; EARLIER] }
     }
 
     /// By another teller from `since` on.
@@ -120,7 +138,14 @@ impl Confirmed {
         let mut earlier = self.earlier;
         earlier.rotate_right(1);
         earlier[0] = Some(Told { since: self.since, last_word: self.last_word });
-        Confirmed { since, last_word: since, earlier }
+        Confirmed { since, last_word: since, number: self.number.wrapping_add(1), earlier }
+    }
+
+    /// The tellers by their numbers, the last one first.
+    fn tellers(self) -> impl Iterator<Item = (u8, Told)> {
+        let last = Told { since: self.since, last_word: self.last_word };
+        let before = (1..).map(move |n| self.number.wrapping_sub(n)).zip(self.earlier);
+        std::iter::once((self.number, last)).chain(before.filter_map(|(number, told)| Some((number, told?))))
     }
 }
 
@@ -128,11 +153,12 @@ impl Cell {
     /// When the value was last true, as far as this node can tell.
     pub fn last_true(self, confirmed: Option<Confirmed>) -> Timestamp {
         let Some(c) = confirmed.filter(|_| !self.is_measured()) else { return self.confirmed() };
-        let last = Told { since: c.since, last_word: c.last_word };
-        let mut tellers = std::iter::once(last).chain(c.earlier.into_iter().flatten());
-        // Stamps are whole seconds: a value of a teller's first second must not fall before it.
-        let teller = tellers.find(|told| self.confirmed() + Duration::from_secs(1) > told.since);
-        teller.map_or(self.confirmed(), |told| told.last_word.max(self.confirmed()))
+        // Numbers come round again. Stamps are whole seconds: a value of a teller's first second must not fall before it.
+        let told_it = |number: u8, told: Told| {
+            number == self.teller() && self.confirmed() + Duration::from_secs(1) > told.since
+        };
+        let teller = c.tellers().find(|(number, told)| told_it(*number, *told));
+        teller.map_or(self.confirmed(), |(_, told)| told.last_word.max(self.confirmed()))
     }
 
     /// What counts at `now`: a value older than `max_age` is pending again (faults I-46).
@@ -161,6 +187,8 @@ mod tests {
             for kind in [None, Some(ProbeKind::Ping), Some(ProbeKind::DnsUdp), Some(ProbeKind::DnsTcp)] {
                 let cell = Cell::new(reach, kind, at(77));
                 assert_eq!((cell.reach(), cell.kind(), cell.confirmed()), (reach, kind, at(77)));
+                let told = cell.told_by(Confirmed { number: 255, ..Confirmed::new(at(1), at(2)) });
+                assert_eq!((told.reach(), told.kind(), told.confirmed()), (reach, kind, at(77)));
             }
         }
         assert_eq!(size_of::<Cell>(), 8);
@@ -187,9 +215,29 @@ mod tests {
     /// Behaviour 4: the empty table of a restarted peer wipes nothing, and what it said before ages from its last word on.
     #[test]
     fn a_value_of_an_earlier_teller_was_true_at_its_last_word() {
-        let confirmed = Confirmed::new(at(90), at(500)).then(at(502)).then(at(510));
-        let last_true = |stamp| Cell::new(known(27), None, at(stamp)).last_true(Some(confirmed));
-        assert_eq!([80, 100, 501, 505, 511].map(last_true), [80, 500, 501, 505, 511].map(at));
+        let first = Confirmed::new(at(90), at(500));
+        let second = first.then(at(502));
+        let third = second.then(at(510));
+        let told = |by: Confirmed, stamp| Cell::new(known(27), None, at(stamp)).told_by(by);
+        let last_true = |(by, stamp)| told(by, stamp).last_true(Some(third));
+        assert_eq!(
+            [(first, 80), (first, 100), (first, 501), (second, 505), (third, 511)].map(last_true),
+            [80, 500, 501, 505, 511].map(at)
+        );
+    }
+
+    /// Faults I-46: two tellers may have one second in common, the one its last and the other its first.
+    #[test]
+    fn the_words_of_a_teller_do_not_confirm_what_the_one_before_told_in_the_same_second() {
+        let ms = |n: u64| Timestamp::from_micros(n * 1000);
+        let before = Confirmed::new(at(90), ms(120_760));
+        let after = Confirmed { last_word: at(500), ..before.then(ms(120_900)) };
+        let cell = Cell::new(known(27), None, at(120));
+        assert_eq!(cell.told_by(before).last_true(Some(after)), ms(120_760));
+        assert_eq!(cell.told_by(after).last_true(Some(after)), at(500));
+        let round = (0..256).fold(after, |confirmed, n| confirmed.then(at(600 + n)));
+        assert_eq!(round.number, after.number);
+        assert_eq!(cell.told_by(after).last_true(Some(round)), at(120), "numbers come round");
     }
 
     #[test]

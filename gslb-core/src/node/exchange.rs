@@ -5,13 +5,11 @@ use super::sites;
 use super::{Heard, Node};
 use crate::cell::Cell;
 use crate::persistence::Teller;
+use crate::sessions::Session;
 use crate::traffic::Traffic;
 use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteIndex, SiteName, Timestamp};
 use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric, SessionKey};
 use std::time::Duration;
-
-/// The grain of stamps.
-const STAMP: Duration = Duration::from_secs(1);
 
 impl Node {
     pub(super) fn mep_said(&mut self, now: Timestamp, output: Output) {
@@ -168,18 +166,16 @@ impl Node {
         if column == self.config.this_site() || !self.sites.is_teller(column, teller) {
             return;
         }
-        // Told since then, so the teller's words confirm it, however old the value was when it was told.
-        let since = self.sites.told_since(column).unwrap_or(now);
+        let Some(confirmed) = self.sites.confirmed(column) else { return };
         for row in rows {
             let told = now.before(row.age);
-            let last_true = match is_confirmed(row) {
-                true => told.max(since),
+            let cell = match is_confirmed(row) {
+                // Told since then, so the teller's words confirm it, however old the value was when it was told.
+                true => Cell::new(row.reach, row.kind, told.max(confirmed.since)).told_by(confirmed),
                 // Nobody vouches for it, and a time before this node's start cannot be noted.
                 false if told == Timestamp::ZERO => continue,
-                // Stamps are whole seconds: it must not fall into the first one of who tells now, whose words confirm it then.
-                false => told.min(since.before(STAMP)),
+                false => Cell::measured(row.reach, row.kind, told),
             };
-            let cell = Cell::new(row.reach, row.kind, last_true);
             self.shared.rtts.write(row.ldns, column, cell);
         }
     }
@@ -233,18 +229,43 @@ impl Node {
     fn sessions_told(&mut self, now: Timestamp, peer: &NodeId, sessions: &[KnownSession]) {
         let Some(teller) = self.places.node(peer).map(Teller::Peer) else { return };
         for session in sessions {
-            if self.places.service(&session.service).is_some() {
-                self.persistence.used(now, session, teller);
-            }
+            self.note_session(now, session, teller);
         }
+        self.forget_sessions();
     }
 
     /// A session of this node's clients was used. One that leads to no service there is would lead nowhere at the peers.
     pub(super) fn session_used(&mut self, now: Timestamp, key: SessionKey, service: ServiceName) {
         let session = KnownSession { key, service, idle: Duration::ZERO };
-        let is_known = self.places.service(&session.service).is_some();
-        if is_known && self.persistence.used(now, &session, Teller::Own) {
+        if self.note_session(now, &session, Teller::Own) {
             self.mep.note_session(now, key);
+        }
+        self.forget_sessions();
+    }
+
+    /// Notes a use, here and where queries look. Whether it is news.
+    fn note_session(&mut self, now: Timestamp, session: &KnownSession, teller: Teller) -> bool {
+        let Some(service) = self.places.service(&session.service) else { return false };
+        let is_news = self.persistence.used(now, session, teller);
+        if is_news {
+            let used = now.before(session.idle);
+            self.shared.sessions.write(session.key, Session { service, used });
+        }
+        is_news
+    }
+
+    pub(super) fn forget_sessions(&mut self) {
+        self.persistence.take_gone().for_each(|key| self.shared.sessions.remove(&key));
+    }
+
+    /// Takes over what queries go by still, from the node task before this one.
+    pub(super) fn resume_sessions(&mut self, now: Timestamp) {
+        for (key, Session { service, used }) in self.shared.sessions.all() {
+            let name = self.config.services.get(service).map(|service| service.name.clone());
+            let known = name.map(|service| KnownSession { key, service, idle: now.since(used) });
+            if !known.is_some_and(|known| self.persistence.used(now, &known, Teller::Own)) {
+                self.shared.sessions.remove(&key);
+            }
         }
     }
 }

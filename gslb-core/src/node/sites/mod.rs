@@ -159,11 +159,6 @@ impl Sites {
         self.teller(site) == Some(teller)
     }
 
-    /// When the teller of a site began: what it tells is as if it had been true then at least.
-    pub(crate) fn told_since(&self, site: SiteIndex) -> Option<Timestamp> {
-        self.column(site)?.confirmed.map(|c| c.since)
-    }
-
     /// The sites of which a node has told all it knew, and goes on telling.
     pub(crate) fn telling(&self) -> impl Iterator<Item = SiteIndex> + '_ {
         self.sessions.values().filter(|session| session.is_synced).map(|session| session.site)

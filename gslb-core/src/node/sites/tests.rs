@@ -44,8 +44,11 @@ impl Sites {
         })
     }
 
-    fn last_true(&self, stamp: u64) -> Timestamp {
-        crate::Cell::new(gslb_types::Reach::Unreachable, None, at(stamp)).last_true(self.confirmed(site()))
+    /// When a value was last true that the teller of that number told then.
+    fn last_true(&self, number: u8, stamp: u64) -> Timestamp {
+        let teller = Confirmed { number, ..Confirmed::new(at(0), at(0)) };
+        let cell = crate::Cell::new(gslb_types::Reach::Unreachable, None, at(stamp)).told_by(teller);
+        cell.last_true(self.confirmed(site()))
     }
 }
 
@@ -138,16 +141,19 @@ fn values_are_as_old_as_the_last_word_of_who_told_them() {
     let mut sites = sites();
     sites.up(10, "b/1");
     sites.heard_at(site(), at(50));
-    assert_eq!(sites.last_true(12), at(50));
+    assert_eq!(sites.last_true(0, 12), at(50));
     sites.down(55, "b/1");
-    assert_eq!(sites.last_true(12), at(50));
+    assert_eq!(sites.last_true(0, 12), at(50));
     sites.relay_up(at(60), site(), &node("c/1"));
     sites.relayed(at(60), site(), &node("c/1"), Duration::from_secs(3));
     sites.relayed(at(70), site(), &node("c/1"), Duration::from_secs(3));
-    assert_eq!((sites.last_true(12), sites.last_true(61)), (at(50), at(67)));
+    assert_eq!((sites.last_true(0, 12), sites.last_true(1, 61)), (at(50), at(67)));
     sites.up(80, "b/1");
     sites.heard_at(site(), at(90));
-    assert_eq!([12, 61, 81].map(|stamp| sites.last_true(stamp)), [at(50), at(67), at(90)]);
+    assert_eq!(
+        [(0, 12), (1, 61), (2, 81)].map(|(by, stamp)| sites.last_true(by, stamp)),
+        [at(50), at(67), at(90)]
+    );
 }
 
 /// Likewise: what it does not tell again may have come to an end meanwhile.
@@ -163,7 +169,7 @@ fn a_relay_that_begins_anew_confirms_what_it_tells_from_then_on() {
     for second in [80, 90] {
         sites.relayed(at(second), site(), &relay, Duration::from_secs(1));
     }
-    assert_eq!((sites.last_true(62), sites.last_true(80)), (at(69), at(89)));
+    assert_eq!((sites.last_true(0, 62), sites.last_true(1, 80)), (at(69), at(89)));
     assert_eq!(sites.who().as_deref(), Some("by c/1"));
 }
 
@@ -171,7 +177,7 @@ fn a_relay_that_begins_anew_confirms_what_it_tells_from_then_on() {
 fn what_was_confirmed_before_the_task_failed_stands() {
     let mut sites = sites();
     sites.resume([None, Some(Confirmed::new(at(10), at(60)))]);
-    assert_eq!(sites.last_true(12), at(60));
+    assert_eq!(sites.last_true(0, 12), at(60));
     sites.up(70, "b/1");
-    assert_eq!((sites.last_true(12), sites.last_true(70)), (at(60), at(70)));
+    assert_eq!((sites.last_true(0, 12), sites.last_true(1, 70)), (at(60), at(70)));
 }
