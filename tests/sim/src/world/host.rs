@@ -8,6 +8,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+/// What a process's clock shows when it starts: what a peer told it may have happened before that.
+const BIRTH: Timestamp = Timestamp::from_micros(86_400_000_000);
+
 /// A machine.
 pub struct Host {
     pub(crate) config: Arc<Config>,
@@ -57,7 +60,7 @@ impl Host {
         left: impl FnOnce(&Shared),
     ) {
         self.life += 1;
-        let shared = Arc::new(Shared::new(&self.config, seed, Timestamp::ZERO));
+        let shared = Arc::new(Shared::new(&self.config, seed, BIRTH));
         let (tell, written) = mpsc::channel();
         if is_watched {
             shared.rtts.watch(move |what| {
@@ -66,14 +69,14 @@ impl Host {
         }
         left(&shared);
         let birth = Birth { seed, boot, local: Vec::new(), coalesce };
-        let node = Node::new(self.config.clone(), shared.clone(), &birth, Timestamp::ZERO);
+        let node = Node::new(self.config.clone(), shared.clone(), &birth, BIRTH);
         self.process = Some(Process {
             node,
             shared,
             written,
             pace: Pace::Running,
             is_mute: false,
-            clock: Clock { world: now, local: Timestamp::ZERO, drift: 0 },
+            clock: Clock { world: now, local: BIRTH, drift: 0 },
             backlog: Vec::new(),
             wake: Some(now),
         });
