@@ -61,7 +61,8 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// How a service learns who its client is.
+/// How a service learns who its client is. Headers of the other family, `X-Real-IP`, other `X-Forwarded-*`, and all of these names
+/// with underscores are taken out of requests: they would be the client's word for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Forwarded {
     /// X-Forwarded-For, -Proto and -Host. The client's address is appended to what came in.
