@@ -191,7 +191,14 @@ pub(crate) fn services(
             monitor::sources_reach(t, "monitors", &own, monitors, address);
             monitor::sources_reach(t, "remote_monitors", &remote, monitors, address);
         }
-        let feed = source::feed(t, sources);
+        let is_of_site = lb_vserver.is_none() && !t.gives("source");
+        let default = site.filter(|_| is_of_site).and_then(|site| source::feed_of_site(site, sources));
+        let feed = source::feed(t, sources).or(default);
+        if let Some(feed) = feed.as_ref().filter(|feed| own.is_empty() && !feed.tells_health()) {
+            let source = sources.all.get(feed.source).map_or("", |source| source.name.as_str());
+            let why = format!("missing, source '{source}' does not say whether the service is up");
+            t.refuse("monitors", why);
+        }
         let enabled = t.flag("enabled");
         let Some(name) = name else { continue };
         // Its own number even if one before it is left out: two must never look like one.

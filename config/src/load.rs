@@ -68,7 +68,7 @@ fn assemble(
     let databases = location::databases(&table(&schema::PROXIMITY), &own);
     let locations = location::locations(&entries(&schema::LOCATION));
     let monitors = monitor::monitors(&entries(&schema::MONITOR), files);
-    let sources = source::sources(&entries(&schema::SOURCE), &own);
+    let sources = source::sources(&entries(&schema::SOURCE), &sites, &own);
     let (service_tables, lb_tables) = (entries(&schema::SERVICE), entries(&schema::LB_VSERVER));
     let services = group::services(&service_tables, &sites, &monitors, &sources, &lb::names(&lb_tables));
     let placed = lb::Services { named: &services, tables: &service_tables };

@@ -20,22 +20,32 @@ pub(crate) fn feed(t: &Table<'_>, sources: &Named<Source>) -> Option<Feed> {
     }
     let at = sources.names.find(&item)?;
     let source = sources.all.get(at)?;
-    let (takes_name, takes_metrics) = match source.kind {
+    Some(Feed { source: at, item: self::item(t, &source.name, source.kind)? })
+}
+
+/// The source that speaks for all services of a site.
+pub(crate) fn feed_of_site(site: usize, sources: &Named<Source>) -> Option<Feed> {
+    let speaks =
+        |source: &Source| Some(&source.of_site.as_ref().filter(|(of, _)| of.get() == site)?.1).cloned();
+    let mut items = sources.all.iter().enumerate().filter_map(|(at, source)| Some((at, speaks(source)?)));
+    items.next().map(|(source, item)| Feed { source, item })
+}
+
+/// What `source_name` or `source_metrics` say, of a source of this name and kind.
+pub(super) fn item(t: &Table<'_>, name: &str, kind: SourceKind) -> Option<SourceItem> {
+    let (takes_name, takes_metrics) = match kind {
         SourceKind::Haproxy | SourceKind::Envoy => (true, false),
         SourceKind::Nginx => (false, false),
         SourceKind::Prometheus => (false, true),
     };
     for (key, takes) in [("source_name", takes_name), ("source_metrics", takes_metrics)] {
         match (takes, t.gives(key)) {
-            (true, false) => t.refuse(key, format!("missing, {}", example(source.kind))),
-            (false, true) => t.refuse(
-                key,
-                format!("source '{}' is of kind {}: {}", source.name, source.kind, example(source.kind)),
-            ),
+            (true, false) => t.refuse(key, format!("missing, {}", example(kind))),
+            (false, true) => t.refuse(key, format!("source '{name}' is of kind {kind}: {}", example(kind))),
             (true, true) | (false, false) => {}
         }
     }
-    let item = match source.kind {
+    Some(match kind {
         SourceKind::Haproxy => t.parsed("source_name", haproxy)?,
         SourceKind::Envoy => t.parsed("source_name", envoy)?,
         SourceKind::Nginx => SourceItem::Nginx,
@@ -43,8 +53,7 @@ pub(crate) fn feed(t: &Table<'_>, sources: &Named<Source>) -> Option<Feed> {
             let metrics = t.item("source_metrics")?.into_table(&SOURCE_METRICS)?;
             SourceItem::Prometheus(Box::new(quantities(&metrics)))
         }
-    };
-    Some(Feed { source: at, item })
+    })
 }
 
 fn example(kind: SourceKind) -> &'static str {

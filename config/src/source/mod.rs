@@ -3,12 +3,14 @@
 mod item;
 mod model;
 
-pub(crate) use item::feed;
+pub(crate) use item::{feed, feed_of_site};
 pub use model::*;
 
 use crate::group::{Named, Overrides};
+use crate::model::Site;
 use crate::reader::Table;
-use gslb_types::{ServiceName, SourceKind, SourcePlace};
+use gslb_types::{ServiceName, SiteIndex, SourceItem, SourceKind, SourcePlace};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -24,20 +26,29 @@ const LEAST: Duration = Duration::from_millis(100);
 const MOST: Duration = Duration::from_secs(60);
 
 /// Sources, each at the place of its table, lest an index mean another one.
-pub(crate) fn sources(tables: &[Table<'_>], own: &Overrides) -> Named<Source> {
+pub(crate) fn sources(tables: &[Table<'_>], sites: &Named<Site>, own: &Overrides) -> Named<Source> {
     let mut sources = Named::new("source");
+    let mut of_sites: BTreeMap<SiteIndex, String> = BTreeMap::new();
     for (i, t) in tables.iter().enumerate() {
         // The rule for names is the same everywhere.
         let name = t.parsed("name", ServiceName::new);
         let kind = t.word("kind", &KINDS);
         let place = place(t, kind, own);
+        let shown = name.as_ref().map(|n| n.as_str().to_owned()).unwrap_or_default();
+        let of_site = of_site(t, kind, &shown, sites);
+        if let Some((site, _)) = &of_site
+            && let Some(other) = of_sites.insert(*site, shown.clone())
+        {
+            t.refuse("site", format!("source '{other}' speaks for that site already"));
+        }
         let source = Source {
-            name: name.as_ref().map(|n| n.as_str().to_owned()).unwrap_or_default(),
+            name: shown,
             kind,
             place: place.unwrap_or(SourcePlace::Socket("/".into())),
             interval: t.duration("interval", LEAST..=MOST),
             timeout: t.duration("timeout", Duration::from_millis(10)..=MOST),
             misses: t.number("misses", 1..=1000),
+            of_site,
         };
         t.must_be_less("timeout", "interval");
         if let Some(name) = name {
@@ -46,6 +57,23 @@ pub(crate) fn sources(tables: &[Table<'_>], own: &Overrides) -> Named<Source> {
         sources.all.push(source);
     }
     sources
+}
+
+/// The site it speaks for, and what of its page.
+fn of_site(
+    t: &Table<'_>,
+    kind: SourceKind,
+    name: &str,
+    sites: &Named<Site>,
+) -> Option<(SiteIndex, SourceItem)> {
+    let Some(site) = t.item("site") else {
+        for key in ["source_name", "source_metrics"].into_iter().filter(|key| t.gives(key)) {
+            t.refuse(key, "is of use only with `site`: else each service says what it takes");
+        }
+        return None;
+    };
+    let item = item::item(t, name, kind);
+    Some((sites.names.find(&site).and_then(SiteIndex::new)?, item?))
 }
 
 fn place(t: &Table<'_>, kind: SourceKind, own: &Overrides) -> Option<SourcePlace> {

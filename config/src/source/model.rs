@@ -1,6 +1,6 @@
 //! Foreign load balancers as the rest of the node sees them.
 
-use gslb_types::{LbMethod, SourceItem, SourceKind, SourcePlace};
+use gslb_types::{LbMethod, SiteIndex, SourceItem, SourceKind, SourcePlace};
 use std::time::Duration;
 
 /// A page of a foreign load balancer, which the nodes of a site look at whose services name it.
@@ -18,6 +18,8 @@ pub struct Source {
     pub timeout: Duration,
     /// Looks without an answer, in a row, after which nothing is known any more.
     pub misses: u32,
+    /// The site whose services it speaks for unless they name another source, and what of its page then.
+    pub of_site: Option<(SiteIndex, SourceItem)>,
 }
 
 /// What a source tells of a service.
@@ -30,6 +32,16 @@ pub struct Feed {
 }
 
 impl Feed {
+    /// Whether it tells if the service is up. nginx does not, nor does that a frontend of HAProxy listens.
+    pub(crate) fn tells_health(&self) -> bool {
+        match &self.item {
+            SourceItem::Haproxy { server, .. } => server != "FRONTEND",
+            SourceItem::Envoy { .. } => true,
+            SourceItem::Nginx => false,
+            SourceItem::Prometheus(quantities) => quantities.up.is_some(),
+        }
+    }
+
     /// Whether it tells the metric that a method compares.
     pub(crate) fn feeds(&self, method: LbMethod) -> bool {
         match (method, &self.item) {

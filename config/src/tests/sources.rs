@@ -6,11 +6,13 @@ use crate::{Config, Feed};
 use gslb_types::{Quantities, Series, SourceItem, SourceKind, SourcePlace, TimeUnit, Timing};
 use std::time::Duration;
 
-/// A service with these keys; its source follows at the end.
+/// A service with these keys and a monitor; its source follows at the end.
 fn text(service: &str, source: &str) -> String {
-    with("port = 80", &format!("port = 80\nsource = \"lb\"\n{service}"))
-        + &format!("[[sources]]\nname = \"lb\"\n{source}\n")
+    with("port = 80", &format!("port = 80\nsource = \"lb\"\n{service}\nmonitors = [\"m\"]"))
+        + &format!("[[sources]]\nname = \"lb\"\n{source}\n{MONITOR}")
 }
+
+const MONITOR: &str = "[[monitors]]\nname = \"m\"\nkind = \"tcp\"\n";
 
 fn load(service: &str, source: &str) -> Config {
     folder(&text(service, source)).load(None).unwrap_or_else(|e| panic!("{e}"))
@@ -55,33 +57,33 @@ fn a_place_that_can_t_be_looked_at_is_refused() {
     };
     refuse(
         "url = \"https://127.0.0.1/\"",
-        "37:7: sources[0].url: only plain HTTP is spoken here: write a URL that begins with 'http://', on the loopback, say",
+        "38:7: sources[0].url: only plain HTTP is spoken here: write a URL that begins with 'http://', on the loopback, say",
     );
     refuse(
         "url = \"127.0.0.1:8404\"",
-        "37:7: sources[0].url: '127.0.0.1:8404' is no URL that begins with 'http://'",
+        "38:7: sources[0].url: '127.0.0.1:8404' is no URL that begins with 'http://'",
     );
     refuse(
         "url = \"http://localhost:8404/\"",
-        "37:7: sources[0].url: 'localhost:8404' is no address, write one as in 'http://127.0.0.1:8404/': names are not looked up",
+        "38:7: sources[0].url: 'localhost:8404' is no address, write one as in 'http://127.0.0.1:8404/': names are not looked up",
     );
     refuse(
         "url = \"http://a:b@127.0.0.1/\"",
-        "37:7: sources[0].url: holds a user's name, and passwords are not sent in the clear",
+        "38:7: sources[0].url: holds a user's name, and passwords are not sent in the clear",
     );
-    refuse("url = \"http://127.0.0.1/a b\"", "37:7: sources[0].url: '/a b' is no path of a URL");
-    refuse("", "34:1: sources[0].url: missing, as in \"http://127.0.0.1:8404/;csv\"");
+    refuse("url = \"http://127.0.0.1/a b\"", "38:7: sources[0].url: '/a b' is no path of a URL");
+    refuse("", "35:1: sources[0].url: missing, as in \"http://127.0.0.1:8404/;csv\"");
     refuse(
         "url = \"http://127.0.0.1/\"\nsocket = \"/s\"",
-        "38:10: sources[0].socket: url is given already, and a page is read at one place",
+        "39:10: sources[0].socket: url is given already, and a page is read at one place",
     );
     refuse(
         "socket = \"/s\"\ninterval = \"400ms\"",
-        "38:12: sources[0].interval: timeout (500ms) must be less than interval (400ms)",
+        "39:12: sources[0].interval: timeout (500ms) must be less than interval (400ms)",
     );
     refused(
         &text("", "kind = \"nginx\"\nsocket = \"/s\""),
-        &["37:10: sources[0].socket: only for kind = \"haproxy\", which takes commands there: write `url`"],
+        &["38:10: sources[0].socket: only for kind = \"haproxy\", which takes commands there: write `url`"],
     );
 }
 
@@ -172,6 +174,104 @@ fn what_does_not_fit_the_kind_is_refused() {
         &with("port = 80", "port = 80\nsource = \"lb\""),
         &["24:10: services[0].source: there is no source 'lb', there are none"],
     );
+}
+
+/// Without monitors somebody must say whether it is up.
+#[test]
+fn a_source_that_does_not_say_whether_a_service_is_up_needs_monitors_beside_it() {
+    let alone = |service: &str, kind: &str| {
+        let text = text(service, &format!("kind = \"{kind}\"\nurl = \"http://127.0.0.1:9/\""));
+        folder(&text.replace("monitors = [\"m\"]", "")).load(None).map(drop).map_err(|e| e.to_string())
+    };
+    let why = "19:1: services[0].monitors: missing, source 'lb' does not say whether the service is up";
+    for (service, kind) in [
+        ("", "nginx"),
+        ("source_name = \"web/FRONTEND\"", "haproxy"),
+        ("source_metrics = { active = 'a' }", "prometheus"),
+    ] {
+        let refused = alone(service, kind).unwrap_err();
+        assert!(refused.contains(why), "{kind}: {refused}");
+    }
+    for (service, kind) in [
+        ("source_name = \"web\"", "envoy"),
+        ("source_name = \"web/BACKEND\"", "haproxy"),
+        ("source_metrics = { up = 'up' }", "prometheus"),
+    ] {
+        assert_eq!(alone(service, kind), Ok(()), "{kind}");
+    }
+}
+
+/// The small group with two services more, of which one names a source itself, and a source for the site.
+fn of_site(source: &str) -> String {
+    let service = |name: &str, port: u16, more: &str| {
+        format!(
+            "[[services]]\nname = \"{name}\"\nsite = \"fra\"\naddress = \"198.18.1.80\"\nport = {port}\n{more}"
+        )
+    };
+    let place = "kind = \"haproxy\"\nurl = \"http://127.0.0.1:9/\"\n";
+    super::and(
+        &[
+            service("api", 81, ""),
+            service("own", 82, "source = \"its\"\nsource_name = \"own/s1\"\n"),
+            format!("[[sources]]\nname = \"its\"\n{place}"),
+            format!("[[sources]]\nname = \"lb\"\nsite = \"fra\"\n{source}"),
+        ]
+        .concat(),
+    )
+}
+
+#[test]
+fn a_source_of_a_site_speaks_for_all_its_services_that_name_none() {
+    let place = "kind = \"haproxy\"\nurl = \"http://127.0.0.1:9/\"\n";
+    let config = folder(&of_site(&format!("{place}source_name = \"all/BACKEND\"\n"))).load(None);
+    let config = config.unwrap_or_else(|e| panic!("{e}"));
+    let item = |proxy: &str, server: &str| SourceItem::Haproxy {
+        proxy: proxy.to_owned(),
+        server: server.to_owned(),
+    };
+    let fed: Vec<_> = config.services.iter().map(|s| s.feed.clone()).collect();
+    let of_site = Some(Feed { source: 1, item: item("all", "BACKEND") });
+    assert_eq!(fed, [of_site.clone(), of_site, Some(Feed { source: 0, item: item("own", "s1") })]);
+    assert_eq!(config.sources[1].of_site.as_ref().unwrap().1, item("all", "BACKEND"));
+    assert_eq!(config.sources[0].of_site, None);
+}
+
+#[test]
+fn what_is_wrong_with_a_source_of_a_site_is_refused() {
+    let place = "kind = \"haproxy\"\nurl = \"http://127.0.0.1:9/\"\n";
+    let refuse = |source: &str, why: &str| {
+        let refused = folder(&of_site(source)).load(None).map(drop).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    };
+    refuse(
+        place,
+        "sources[1].source_name: missing, write source_name = \"PROXY/SERVER\", or \"PROXY/BACKEND\"",
+    );
+    refuse(
+        &format!(
+            "{place}source_name = \"all/BACKEND\"\n[[sources]]\nname = \"two\"\nsite = \"fra\"\n{place}source_name = \"x/BACKEND\"\n"
+        ),
+        "sources[2].site: source 'lb' speaks for that site already",
+    );
+    let nginx = "kind = \"nginx\"\nurl = \"http://127.0.0.1:9/\"\n";
+    refuse(nginx, "services[0].monitors: missing, source 'lb' does not say whether the service is up");
+    let nobody = format!("{place}source_name = \"all/BACKEND\"\n")
+        .replace("\nurl", "\nsource_metrics = { up = 'a' }\nurl");
+    refuse(&nobody, "sources[1].source_metrics: source 'lb' is of kind haproxy");
+    let elsewhere = of_site(&format!("{place}source_name = \"a/s\"\n"))
+        .replace("site = \"fra\"\nkind", "site = \"ams\"\nkind");
+    assert!(
+        folder(&elsewhere)
+            .load(None)
+            .map(drop)
+            .unwrap_err()
+            .to_string()
+            .contains("sources[1].site: there is no site 'ams'")
+    );
+    let without = of_site(&format!("{place}source_name = \"a/s\"\n"))
+        .replace("name = \"lb\"\nsite = \"fra\"\n", "name = \"lb\"\n");
+    let why = "sources[1].source_name: is of use only with `site`: else each service says what it takes";
+    assert!(folder(&without).load(None).map(drop).unwrap_err().to_string().contains(why));
 }
 
 /// Sessions are known of all sources but some of Prometheus, bytes and response times of some.

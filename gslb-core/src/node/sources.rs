@@ -5,7 +5,8 @@
 //!
 //! | the source | monitors pass | monitors fail | no monitors |
 //! | --- | --- | --- | --- |
-//! | says up, or does not look | up | down | up |
+//! | says up | up | down | up |
+//! | does not say (nginx, a frontend, no `up` metric, no check) | up | down | learning |
 //! | says down | down | down | down |
 //! | says what is not understood | up | down | learning |
 //! | was not heard yet | learning | down | learning |
@@ -155,9 +156,14 @@ fn together(feed: &FeedView, monitors: Option<&(ServiceState, String)>) -> (Serv
     };
     match feed.hearing {
         Hearing::Heard(Health::Down) => (ServiceState::Down, format!("source {source} says {words}")),
-        Hearing::Heard(Health::Up | Health::Unsaid) => match monitors {
-            Some((state, reason)) => (*state, reason.clone()),
-            None => (ServiceState::Up, format!("source {source} says {words}")),
+        Hearing::Heard(health @ (Health::Up | Health::Unsaid)) => match (monitors, health) {
+            (Some((state, reason)), _) => (*state, reason.clone()),
+            (None, Health::Up) => (ServiceState::Up, format!("source {source} says {words}")),
+            (None, _) => {
+                let reason =
+                    format!("source {source} says {words}, which is not whether it is up: bind a monitor");
+                (ServiceState::Learning, reason)
+            }
         },
         Hearing::Heard(Health::Unknown) => {
             alone(format!("source {source} says what is not understood: '{words}'"))
@@ -218,7 +224,7 @@ mod tests {
     fn down_if_either_says_so_and_never_up_by_silence() {
         for (hearing, passing, failing, learning, without) in [
             (Hearing::Heard(Health::Up), Up, Down, Learning, Up),
-            (Hearing::Heard(Health::Unsaid), Up, Down, Learning, Up),
+            (Hearing::Heard(Health::Unsaid), Up, Down, Learning, Learning),
             (Hearing::Heard(Health::Down), Down, Down, Down, Down),
             (Hearing::Heard(Health::Unknown), Up, Down, Learning, Learning),
             (Hearing::Unheard, Learning, Down, Learning, Learning),
@@ -240,6 +246,11 @@ mod tests {
             (Hearing::Silent, Some(Up), "checks; source lb1 says nothing: refused"),
             (Hearing::Heard(Health::Unknown), None, "source lb1 says what is not understood: 'WORD'"),
             (Hearing::Unheard, None, "nothing is heard of source lb1 yet"),
+            (
+                Hearing::Heard(Health::Unsaid),
+                None,
+                "source lb1 says WORD, which is not whether it is up: bind a monitor",
+            ),
         ] {
             assert_eq!(said(hearing, monitors).1, reason, "{hearing:?}");
         }

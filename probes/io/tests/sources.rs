@@ -254,7 +254,7 @@ async fn haproxy_is_read_over_http_and_over_its_socket() {
         assert_eq!(looker.row(place, "web/s2").await.health, Health::Unsaid, "it is not checked");
         assert_eq!(looker.row(place, "web/BACKEND").await.health, Health::Up);
         let front = looker.row(place, "front/FRONTEND").await;
-        assert_eq!((front.health, front.connections), (Health::Up, front.active));
+        assert_eq!((front.health, front.connections), (Health::Unsaid, front.active));
         let wrong = looker.look(place, vec![item("web/s9")], LONG).await.unwrap();
         assert_eq!(wrong, [Err("haproxy has no 'web/s9'".to_owned())]);
     }
@@ -344,6 +344,9 @@ async fn each_way_to_fail_has_its_words() {
     assert!(failure(says(page), LONG).await.starts_with("the first line has no column 'pxname'"));
     let cut = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n# pxname,svname\n";
     assert!(failure(says(cut), LONG).await.starts_with("ADDRESS sends no whole page"));
+    // Where the end of the connection is that of the page, nothing else shows that half of it is missing.
+    let half = "HTTP/1.0 200 OK\r\n\r\n# pxname,svname,scur\nweb,s1,1";
+    assert_eq!(failure(says(half), LONG).await, "half a page: its last line has no end");
     assert!(failure(says("220 ftp\r\n"), LONG).await.starts_with("ADDRESS sends no whole page"));
     assert!(failure(says(""), LONG).await.starts_with("ADDRESS sends no whole page"));
 }
@@ -386,6 +389,17 @@ async fn a_place_where_nobody_is_says_so() {
     let missing =
         looker.look(&SourcePlace::Socket(socket.clone()), vec![item("web/s1")], LONG).await.unwrap_err();
     assert_eq!(missing, format!("{}: No such file or directory (os error 2)", socket.display()));
+    // One that ends in the middle: at the end of a row, which only the empty line that is missing tells.
+    let half = folder.path().join("half.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&half).unwrap();
+    let says = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 10]).unwrap();
+        stream.write_all(b"# pxname,svname,scur\nweb,s1,1\n").unwrap();
+    });
+    let cut = looker.look(&SourcePlace::Socket(half.clone()), vec![item("web/s1")], LONG).await;
+    assert_eq!(cut, Err(format!("{}: closed before the end of the page", half.display())));
+    says.join().unwrap();
     // One that takes the command and sends for ever.
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let endless = std::thread::spawn(move || {

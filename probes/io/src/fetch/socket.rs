@@ -13,5 +13,10 @@ pub(super) async fn statistics(path: &Path) -> Result<Vec<u8>, String> {
     stream.write_all(b"show stat\n").await.map_err(words)?;
     let mut page = Vec::new();
     let read = stream.take(LARGEST as u64 + 1).read_to_end(&mut page).await.map_err(words)?;
-    if read > LARGEST { Err(too_large()) } else { Ok(page) }
+    match page.as_slice() {
+        _ if read > LARGEST => Err(too_large()),
+        // An empty line ends every answer there.
+        [.., b'\n', b'\n'] => Ok(page),
+        _ => Err(format!("{}: closed before the end of the page", path.display())),
+    }
 }

@@ -1,7 +1,8 @@
-//! HAProxy's statistics in CSV (its management guide, section 9.1). Columns go by their names: each version adds some.
+//! HAProxy's statistics in CSV (its management guide, section 9.1). Columns go by their names: each version adds some. All rows
+//! are as long as the first: a shorter one is the last of a page that was cut off.
 
 use super::super::reading::{Counts, Health, Reading, Timed};
-use super::{OTHER_KIND, printable};
+use super::{OTHER_KIND, ends, printable};
 use csv::{ByteRecord, ReaderBuilder};
 use gslb_types::{Rtt, SourceItem};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) fn read(page: &[u8], items: &[SourceItem]) -> Result<Vec<Result<Reading, String>>, String> {
     let text = page.trim_ascii_start();
     let text = text.strip_prefix(b"# ").or(text.strip_prefix(b"#")).unwrap_or(text);
-    let mut reader = ReaderBuilder::new().flexible(true).from_reader(text);
-    let columns = Columns::of(reader.byte_headers().map_err(|e| e.to_string())?)?;
+    let mut reader = ReaderBuilder::new().from_reader(text);
+    let columns = Columns::of(reader.byte_headers().map_err(|e| words(&e))?)?;
+    // Only now: of what is no such page at all, that is what there is to say.
+    ends(page)?;
     let mut rows: BTreeMap<(Vec<u8>, Vec<u8>), (u64, ByteRecord)> = BTreeMap::new();
     let named = items.iter().filter_map(|item| match item {
         SourceItem::Haproxy { proxy, server } => Some((proxy.as_bytes(), server.as_bytes())),
@@ -18,7 +21,7 @@ pub(super) fn read(page: &[u8], items: &[SourceItem]) -> Result<Vec<Result<Readi
     });
     let wanted: BTreeSet<_> = named.collect();
     for record in reader.into_byte_records() {
-        let record = record.map_err(|e| e.to_string())?;
+        let record = record.map_err(|e| words(&e))?;
         let (Some(proxy), Some(server)) = (record.get(columns.proxy), record.get(columns.server)) else {
             continue;
         };
@@ -35,6 +38,16 @@ pub(super) fn read(page: &[u8], items: &[SourceItem]) -> Result<Vec<Result<Readi
         Row { columns: &columns, line: *line, record }.reading(server)
     });
     Ok(said.collect())
+}
+
+fn words(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            let line = pos.as_ref().map_or(0, csv::Position::line);
+            format!("line {line} has {len} fields, the first line has {expected_len}: half a page?")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Where each column stands.
@@ -72,7 +85,8 @@ impl Row<'_> {
         let status = self.text("status");
         let (sessions, is_tcp) = (self.number("scur")?, self.text("mode") == "tcp");
         Ok(Reading {
-            health: health(&status),
+            // That it listens says nothing of what stands behind it.
+            health: if server == "FRONTEND" { of_frontend(&status) } else { health(&status) },
             words: self.words(server, &status),
             active: sessions,
             // Below the frontend a session is a request, which shares connections with others.
@@ -129,6 +143,13 @@ impl Row<'_> {
 fn counts<const N: usize>(counters: [(&str, Option<u64>); N]) -> Option<Counts> {
     let counts: Counts = counters.into_iter().filter_map(|(name, n)| Some((name.to_owned(), n?))).collect();
     Some(counts).filter(|counts| !counts.is_empty())
+}
+
+fn of_frontend(status: &str) -> Health {
+    match health(status) {
+        Health::Up => Health::Unsaid,
+        other => other,
+    }
 }
 
 /// What a status stands for. `UP 1/3` is on its way down and `DOWN 1/2` on its way up, and neither is there yet.

@@ -31,6 +31,14 @@ pub fn read(
     }
 }
 
+/// A page of lines ends with the end of one: where it does not, the rest is missing, and with it maybe half of a number.
+fn ends(page: &[u8]) -> Result<(), String> {
+    match page.last() {
+        None | Some(b'\n') => Ok(()),
+        Some(_) => Err("half a page: its last line has no end".to_owned()),
+    }
+}
+
 /// Words of a page that go into reasons and logs: short, and without what would steer a terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(120).collect::<String>().trim().to_owned()

@@ -1,16 +1,17 @@
 //! nginx's stub_status: four lines about all of it.
 
 use super::super::reading::{Counts, Reading};
-use super::{OTHER_KIND, printable};
+use super::{OTHER_KIND, ends, printable};
 use gslb_types::SourceItem;
 
 pub(super) fn read(page: &[u8], items: &[SourceItem]) -> Result<Vec<Result<Reading, String>>, String> {
-    let page = String::from_utf8_lossy(page);
-    let lines: Vec<&str> = page.lines().collect();
+    let text = String::from_utf8_lossy(page);
+    let lines: Vec<&str> = text.lines().collect();
     let connections = number(&lines, 1, "Active connections:", 0)?;
     let requests = number(&lines, 3, "", 2)?;
     let reading = number(&lines, 4, "Reading:", 0)?;
     let writing = number(&lines, 4, "Writing:", 0)?;
+    ends(page)?;
     let said = Reading {
         words: "answers".to_owned(),
         // Those waiting are idle connections. One of those writing is the look at this page.

@@ -1,7 +1,7 @@
 //! The Prometheus text format. Only lines of metrics that are asked for are read: what is wrong with others is of no concern.
 
 use super::super::reading::{Counts, Health, Reading, Timed};
-use super::{OTHER_KIND, printable};
+use super::{OTHER_KIND, ends, printable};
 use gslb_types::{Quantities, Rtt, Series, SourceItem, TimeUnit, Timing};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +14,7 @@ type Samples = BTreeMap<String, Vec<(Series, f64, usize)>>;
 pub(super) fn read(page: &[u8], items: &[SourceItem]) -> Result<Vec<Result<Reading, String>>, String> {
     let page = std::str::from_utf8(page)
         .map_err(|e| format!("no text: byte {} is not UTF-8", e.valid_up_to().saturating_add(1)))?;
+    ends(page.as_bytes())?;
     let quantities = || items.iter().filter_map(of_prometheus);
     let names: BTreeSet<&str> = quantities().flat_map(series_of).map(|series| series.name.as_str()).collect();
     let samples = samples(page, &names)?;

@@ -54,7 +54,7 @@ fn a_row_of_haproxy_tells_state_sessions_bytes_and_response_time() {
     assert_eq!((s3.health, s3.words.as_str()), (Health::Down, "DOWN, L4CON: Connection refused"));
     assert_eq!((of("web/s4").health, of("web/s4").timing), (Health::Down, ms(1)), "below a millisecond");
     let front = of("web/FRONTEND");
-    assert_eq!((front.health, front.connections, front.timing), (Health::Up, Some(7), None));
+    assert_eq!((front.health, front.connections, front.timing), (Health::Unsaid, Some(7), None));
     assert_eq!((front.requests, of("web/BACKEND").timing), (counts([("stot", 45)]), ms(11)));
     let db = of("db/s1");
     assert_eq!((db.health, db.connections, db.timing), (Health::Up, Some(4), ms(3)), "the connection's time");
@@ -88,10 +88,45 @@ fn each_status_of_haproxy_is_up_down_unsaid_or_unknown() {
 
 #[test]
 fn columns_of_haproxy_may_stand_in_any_order_and_be_missing() {
-    let page = "# status,extra,svname,bout,pxname\r\nUP,\"a\nb\",s1,9,web\r\nUP\r\n";
+    let page = "# status,extra,svname,bout,pxname\r\nUP,\"a\nb\",s1,9,web\r\nUP,,s2,9,web\r\n";
     let reading = one(SourceKind::Haproxy, page, haproxy("web/s1")).unwrap();
     assert_eq!((reading.health, reading.bytes), (Health::Up, counts([("bout", 9)])));
     assert_eq!((reading.active, reading.requests, reading.timing), (None, None, None), "unknown, never zero");
+}
+
+#[test]
+fn that_a_frontend_listens_says_nothing_of_what_stands_behind_it() {
+    for (status, health) in [("OPEN", Health::Unsaid), ("STOP", Health::Down), ("FULL", Health::Down)] {
+        let page = format!("# pxname,svname,status\nweb,FRONTEND,{status}\n");
+        assert_eq!(one(SourceKind::Haproxy, &page, haproxy("web/FRONTEND")).unwrap().health, health);
+    }
+}
+
+/// However much of a page is missing, its numbers are those of the whole one, or it is none.
+#[test]
+fn half_a_page_is_none() {
+    let up = Series::new("up").unwrap();
+    let metrics =
+        Quantities { up: Some(up), active: Some(Series::new("a").unwrap()), ..Quantities::default() };
+    let metrics = SourceItem::Prometheus(Box::new(metrics));
+    let row = "# pxname,svname,scur,status,\ndb,s1,1,UP,\nweb,s1,123,DOWN,\n";
+    let envoy = SourceItem::Envoy { cluster: "c".to_owned(), host: None };
+    let clusters = r#"{"cluster_statuses":[{"name":"c","host_statuses":[{"stats":[{"name":"rq_active","value":"123"}]}]}]}"#;
+    for (kind, page, item) in [
+        (SourceKind::Haproxy, row, haproxy("web/s1")),
+        (SourceKind::Nginx, STUB, SourceItem::Nginx),
+        (SourceKind::Prometheus, "# HELP up x\nup 1\na 1234.5\n", metrics),
+        (SourceKind::Envoy, clusters, envoy),
+    ] {
+        assert!(one(kind, page, item.clone()).is_ok(), "{kind}");
+        for half in 0..page.len() {
+            let read = one(kind, &page[..half], item.clone());
+            assert!(read.is_err(), "{kind}, {half} of {} bytes: {read:?}", page.len());
+        }
+    }
+    let short = "# pxname,svname,scur,status,\nweb,s1,1,UP,\nweb,s2,\n";
+    let why = one(SourceKind::Haproxy, short, haproxy("web/s1")).unwrap_err();
+    assert_eq!(why, "line 3 has 3 fields, the first line has 5: half a page?");
 }
 
 #[test]
