@@ -176,3 +176,41 @@ impl Direction {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, BufWriter, duplex};
+
+    /// TLS may take bytes and keep them; nobody else will ask it to write them out.
+    #[tokio::test]
+    async fn what_a_stream_holds_back_is_flushed_as_soon_as_nothing_more_comes() {
+        let ((mut client, mut from), (to, mut service)) = (duplex(64), duplex(64));
+        let (mut to, mut way) = (BufWriter::new(to), Direction::new(Bytes::from_static(b"first ")));
+        client.write_all(b"second").await.unwrap();
+        let carried = tokio::spawn(async move { poll_fn(|cx| way.poll(cx, &mut from, &mut to)).await });
+        let mut came = [0; 12];
+        service.read_exact(&mut came).await.unwrap();
+        assert_eq!(&came, b"first second");
+        client.shutdown().await.unwrap();
+        assert_eq!(service.read(&mut came).await.unwrap(), 0, "the end is passed on");
+        carried.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_the_receiver_does_not_take_waits_and_holds_the_sender_back() {
+        let ((mut client, mut from), (mut to, mut service)) = (duplex(1000), duplex(10));
+        let mut way = Direction::new(Bytes::new());
+        client.write_all(&[b'y'; 300]).await.unwrap();
+        let mut cx = Context::from_waker(futures_util::task::noop_waker_ref());
+        assert!(way.poll(&mut cx, &mut from, &mut to).is_pending());
+        assert_eq!(way.pending.len(), 290);
+        client.write_all(b"more").await.unwrap();
+        assert!(way.poll(&mut cx, &mut from, &mut to).is_pending());
+        assert_eq!(way.pending.len(), 290, "nothing more is read");
+        let mut came = [0; 10];
+        service.read_exact(&mut came).await.unwrap();
+        assert!(way.poll(&mut cx, &mut from, &mut to).is_pending());
+        assert_eq!(way.pending.len(), 280);
+    }
+}
