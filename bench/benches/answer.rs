@@ -44,7 +44,7 @@ fn answers(c: &mut Criterion) {
 fn decisions(c: &mut Criterion) {
     let fixture = Fixture::new(8);
     let published = fixture.shared().published.load();
-    let client = Client { ldns: ldns(3) };
+    let client = Client::new(ldns(3));
     let row = fixture.shared().rtts.row(Ldns::exact(client.ldns));
     assert!(row.is_some());
     c.bench_function("decide/rtt, four sites", |b| {

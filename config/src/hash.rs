@@ -38,7 +38,7 @@ pub(crate) fn completed(mut config: Config) -> Config {
 }
 
 /// Fixed keys: the same on every node. There is nothing secret about it.
-fn hashed(text: &str) -> u64 {
+pub(crate) fn hashed(text: &str) -> u64 {
     let mut hasher = SipHasher24::new_with_keys(0x6773_6c62_2d64_6e73, 0x6d75_7374_6d61_7463);
     hasher.write(text.as_bytes());
     hasher.finish()
@@ -91,10 +91,13 @@ fn vserver(c: &Config, v: &Vserver) -> String {
     }));
     let threshold =
         if v.order_threshold == 1 { String::new() } else { format!(" least {}", v.order_threshold) };
+    let persistence = v.persistence.map_or(String::new(), |p| {
+        format!(" persistence {} {} {} {}", p.id, p.mask_v4, p.mask_v6, p.timeout.as_micros())
+    });
     let backup = v.backup.and_then(|backup| c.vservers.get(backup));
     let backup = backup.map_or(String::new(), |backup| format!(" backup {}", backup.name));
     format!(
-        "{} {} {} {} {} {:?} [{}] {} [{bindings}]{threshold}{backup}",
+        "{} {} {} {} {} {:?} [{}] {} [{bindings}]{threshold}{backup}{persistence}",
         v.name,
         v.method.as_str(),
         v.backup_method.as_str(),

@@ -335,6 +335,11 @@ pub(crate) static VSERVER: Schema = Schema {
         default("drop_ldns_requests", "false"),
         default("order_threshold", "1"),
         optional("backup_vserver"),
+        default("persistence", r#""none""#),
+        optional("persistence_id"),
+        optional("persistence_timeout"),
+        optional("persistence_mask_v4"),
+        optional("persistence_mask_v6"),
         required("services"),
     ],
 };

@@ -8,6 +8,7 @@ pub mod location;
 pub mod node;
 pub mod persistence;
 mod published;
+mod sessions;
 mod table;
 mod traffic;
 
@@ -16,6 +17,7 @@ pub use counters::{DnsCounters, DnsCounts};
 pub use decide::{Client, Decision, Family, Reason, Turn, decide};
 pub use node::{Birth, Input, LocalHealth, Node, NodeStats, Output};
 pub use published::{Judge, MonitorView, Published, ServiceView, Shared, SiteView, Turns, VserverTurns};
+pub use sessions::{Session, SessionTable};
 pub use table::{Row, RttTable, Written};
 pub use traffic::{LocalView, Traffic};
 // What the fields of `Published` are made of, for readers that name none of the machines.

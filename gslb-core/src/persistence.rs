@@ -23,6 +23,8 @@ pub struct Persistence {
     sessions: BTreeMap<SessionKey, Use>,
     /// The same by who told their last use, the one unused for longest first. No set is empty.
     by_use: BTreeMap<Teller, BTreeSet<(Timestamp, SessionKey)>>,
+    /// Those that went since the last [`Persistence::take_gone`]. A session that went and came again is among them.
+    gone: Vec<SessionKey>,
 }
 
 /// Who says that a session was used.
@@ -39,12 +41,20 @@ struct Use {
     service: ServiceName,
     at: Timestamp,
     teller: Teller,
+    /// Whether peers were told what this node was told: once is enough.
+    is_told_on: bool,
 }
 
 impl Persistence {
     /// An empty table.
     pub fn new(cap: usize, idle_timeout: Duration) -> Self {
-        Persistence { cap, idle_timeout, sessions: BTreeMap::new(), by_use: BTreeMap::new() }
+        Persistence {
+            cap,
+            idle_timeout,
+            sessions: BTreeMap::new(),
+            by_use: BTreeMap::new(),
+            gone: Vec::new(),
+        }
     }
 
     /// Notes that a session was used. Returns whether it is news: a use that is older than the one known, or too old to count,
@@ -64,7 +74,8 @@ impl Persistence {
         if self.sessions.len() >= self.cap && !self.make_room(at, teller) {
             return false;
         }
-        self.sessions.insert(session.key, Use { service: session.service.clone(), at, teller });
+        let service = session.service.clone();
+        self.sessions.insert(session.key, Use { service, at, teller, is_told_on: false });
         self.by_use.entry(teller).or_default().insert((at, session.key));
         true
     }
@@ -79,6 +90,23 @@ impl Persistence {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let all = self.sessions.range((from, Bound::Unbounded));
         all.filter_map(|(key, used)| self.known(now, key, used)).take(limit).collect()
+    }
+
+    /// The sessions that went, if they have not come again, for whoever keeps a copy.
+    pub(crate) fn take_gone(&mut self) -> impl Iterator<Item = SessionKey> + '_ {
+        let gone = std::mem::take(&mut self.gone);
+        gone.into_iter().filter(|key| !self.sessions.contains_key(key))
+    }
+
+    /// The sessions whose last use this one told, but for those that an earlier call has returned: however often it comes and goes,
+    /// each use is told on once (threat T8).
+    pub fn to_tell_on(&mut self, teller: Teller) -> Vec<SessionKey> {
+        let keys = self.by_use.get(&teller).into_iter().flatten().map(|(_, key)| *key);
+        let first_time = |key: &SessionKey| {
+            let used = self.sessions.get_mut(key);
+            used.is_some_and(|used| !std::mem::replace(&mut used.is_told_on, true))
+        };
+        keys.filter(first_time).collect()
     }
 
     /// How many there are.
@@ -127,6 +155,7 @@ impl Persistence {
     }
 
     fn remove(&mut self, key: SessionKey) {
+        self.gone.push(key);
         if let Some(used) = self.sessions.remove(&key)
             && let Some(uses) = self.by_use.get_mut(&used.teller)
         {
@@ -196,6 +225,20 @@ mod tests {
         let told = t.get(at(55), &session(1, "a", 0).key).unwrap();
         assert_eq!((told.idle, t.own(55, &told)), (Duration::from_secs(5), false));
         assert!(t.own(56, &session(1, "a", 0)));
+    }
+
+    #[test]
+    fn each_use_that_a_peer_told_is_told_on_once() {
+        let mut t = table(9);
+        let key = |n| session(n, "a", 0).key;
+        t.used(at(50), &session(1, "a", 0), Teller::Peer(1));
+        t.used(at(50), &session(2, "a", 0), Teller::Peer(2));
+        t.own(50, &session(3, "a", 0));
+        assert_eq!(t.to_tell_on(Teller::Peer(1)), [key(1)]);
+        assert_eq!(t.to_tell_on(Teller::Peer(1)), []);
+        t.used(at(60), &session(1, "b", 0), Teller::Peer(1));
+        t.used(at(61), &session(4, "b", 0), Teller::Peer(1));
+        assert_eq!(t.to_tell_on(Teller::Peer(1)), [key(1), key(4)]);
     }
 
     #[test]

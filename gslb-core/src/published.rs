@@ -7,12 +7,13 @@ use crate::cell::Confirmed;
 use crate::counters::DnsCounters;
 use crate::dns::Zones;
 use crate::node::NodeStats;
+use crate::sessions::{Session, SessionTable};
 use crate::table::RttTable;
 use crate::traffic::{LocalView, Traffic};
 use arc_swap::ArcSwap;
-use config::Config;
+use config::{Config, Vserver};
 use gslb_types::{NodeId, Rtt, ServiceState, Timestamp, Weight};
-use mep_core::{PeerStatus, Strangers};
+use mep_core::{PeerStatus, SessionKey, Strangers};
 use probes_core::monitors::{History, MonitorStats};
 use probes_core::sources::{FeedView, SourceView};
 use probes_core::{ProberStats, prober};
@@ -180,6 +181,8 @@ pub struct Shared {
     pub turns: Turns,
     /// What the DNS side counted.
     pub dns: DnsCounters,
+    /// Where clients stay.
+    pub sessions: SessionTable,
 }
 
 impl Shared {
@@ -191,7 +194,21 @@ impl Shared {
             rtts: RttTable::new(config.sites.len(), seed),
             turns: Turns::new(config.vservers.len()),
             dns: DnsCounters::default(),
+            sessions: SessionTable::new(seed),
         }
+    }
+}
+
+impl Shared {
+    /// What a client's session is found by, if the virtual server has persistence. `client` is whom the decision is made for.
+    pub fn session_key(vserver: &Vserver, client: IpAddr) -> Option<SessionKey> {
+        let persistence = vserver.persistence?;
+        Some(SessionKey::new(persistence.id, client, persistence.prefix(client)))
+    }
+
+    /// Where a client was sent to last.
+    pub fn session(&self, vserver: &Vserver, client: IpAddr) -> Option<Session> {
+        self.sessions.get(&Shared::session_key(vserver, client)?)
     }
 }
 

@@ -85,7 +85,7 @@ impl Bench {
             family,
             &self.published,
             self.row.as_ref(),
-            &Client { ldns },
+            &Client::new(ldns),
             self.turn,
             self.now,
         )

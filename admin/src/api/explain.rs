@@ -111,6 +111,16 @@ pub struct Step {
 pub enum Reason {
     /// No service has an address of the family.
     NoServiceOfFamily,
+    /// The client stays at this service.
+    Persistent {
+        /// Which.
+        service: String,
+    },
+    /// The session led to a service that is down.
+    SessionEnds {
+        /// Which.
+        service: String,
+    },
     /// Nothing before it can be answered, so this virtual server answers.
     Backup {
         /// Which.
@@ -240,7 +250,7 @@ pub(crate) fn explain(view: &View<'_>, params: &Params) -> Result<Explain, Refus
     let turns = view.shared.turns.of(domain.vserver, family == Family::V6);
     let turn = turns.map(|turns| turns.look()).unwrap_or_default();
     let row = view.shared.rtts.row(entry);
-    let client = Client { ldns };
+    let client = Client { session: view.shared.session(policy, ldns), ..Client::new(ldns) };
     let decision = decide(domain.vserver, family, &view.published, row.as_ref(), &client, turn, view.now);
     // The backups' reasons are told in the terms of the backup.
     let decided_by = view.config().vservers.get(decision.vserver).unwrap_or(policy);
@@ -333,6 +343,16 @@ fn step(view: &View<'_>, policy: &config::Vserver, family: Family, reason: gslb_
         R::NoServiceOfFamily => {
             let wanted = if family == Family::V6 { "IPv6" } else { "IPv4" };
             (Reason::NoServiceOfFamily, format!("no service of {} has an {wanted} address", policy.name))
+        }
+        R::Persistent(service) => {
+            let service = view.service(service);
+            let text = format!("its session keeps it at {service}");
+            (Reason::Persistent { service }, text)
+        }
+        R::SessionEnds(service) => {
+            let service = view.service(service);
+            let text = format!("its session led to {service}, which is down or disabled, so it is sent anew");
+            (Reason::SessionEnds { service }, text)
         }
         R::Backup(index) => {
             let vserver = view.config().vservers.get(index).map_or(String::new(), |v| v.name.to_string());

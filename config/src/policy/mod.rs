@@ -2,6 +2,7 @@
 
 mod chain;
 mod model;
+mod persistence;
 
 use crate::dname;
 use crate::error::instead;
@@ -94,11 +95,13 @@ pub(crate) fn vservers(
             has_orders: bindings.windows(2).any(|two| two[0].order != two[1].order),
             order_threshold: t.number("order_threshold", 1..=u32::from(u16::MAX)),
             backup: None,
+            persistence: persistence::read(t),
             wants_rtt: method == GslbMethod::Rtt,
             bindings,
         });
     }
     chain::join(tables, &mut vservers);
+    persistence::agree(tables, &vservers);
     vservers
 }
 

@@ -36,8 +36,33 @@ pub struct Vserver {
     pub order_threshold: u32,
     /// Index into [`crate::Config::vservers`]: the one that answers while nothing here is up. Following these never comes back.
     pub backup: Option<usize>,
+    /// Which clients stay at the service they were sent to, if any do.
+    pub persistence: Option<Persistence>,
     /// Whether this one, or one that it leads to, chooses by RTT, so that its askers must be measured.
     pub wants_rtt: bool,
+}
+
+/// How clients stay at the service they were sent to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Persistence {
+    /// Virtual servers of one id share their sessions, at all sites; below [`PERSISTENCE_IDS`].
+    pub id: u32,
+    /// How many leading bits of an IPv4 address make a client.
+    pub mask_v4: u8,
+    /// The same of an IPv6 address.
+    pub mask_v6: u8,
+    /// A client that has not asked any node for this long is forgotten.
+    pub timeout: Duration,
+}
+
+/// How many persistence ids there are.
+pub const PERSISTENCE_IDS: u32 = 1 << 31;
+
+impl Persistence {
+    /// The prefix that makes a client of this address.
+    pub fn prefix(&self, client: IpAddr) -> u8 {
+        if client.is_ipv4() { self.mask_v4 } else { self.mask_v6 }
+    }
 }
 
 /// What stands in the answer for a GSLB domain (behaviour 2).

@@ -115,3 +115,39 @@ fn orders_are_noticed_only_where_they_differ() {
     assert_eq!((ordered("1").unwrap(), ordered("2").unwrap()), (false, true));
     assert!(ordered("0").is_err() && ordered("65536").is_err());
 }
+
+#[test]
+fn persistence_has_its_defaults_and_an_id_made_of_the_name() {
+    let of = |keys: &str| {
+        folder(&vserver(keys)).load(None).unwrap_or_else(|e| panic!("{e}")).vservers[0].persistence
+    };
+    assert_eq!(of(""), None);
+    let plain = of("persistence = \"source_ip\"").unwrap();
+    assert_eq!((plain.mask_v4, plain.mask_v6, plain.timeout.as_secs()), (32, 128, 120));
+    assert_eq!(of("persistence = \"source_ip\""), Some(plain));
+    let set = "persistence = \"source_ip\"\npersistence_id = 7\npersistence_timeout = \"10m\"\npersistence_mask_v4 = 24\npersistence_mask_v6 = 56";
+    let set = of(set).unwrap();
+    assert_eq!((set.id, set.mask_v4, set.mask_v6, set.timeout.as_secs()), (7, 24, 56, 600));
+    refused(
+        &vserver("persistence_id = 7"),
+        &["28:18: vservers[0].persistence_id: is used only with persistence = \"source_ip\""],
+    );
+}
+
+#[test]
+fn virtual_servers_that_share_sessions_mean_the_same_clients_by_them() {
+    let other = |keys: &str| {
+        let other = format!(
+            "[[vservers]]\nname = \"b\"\nservices = [\"web\"]\npersistence = \"source_ip\"\npersistence_id = 7\n{keys}\n"
+        );
+        folder(&(vserver("persistence = \"source_ip\"\npersistence_id = 7") + &other)).errors()
+    };
+    assert_eq!(other(""), Vec::<String>::new());
+    let error = other("persistence_mask_v4 = 24");
+    assert!(
+        error[0].ends_with(
+            "vservers[1].persistence: shares id 7 with 'www', so masks and timeout must be the same"
+        ),
+        "{error:?}"
+    );
+}

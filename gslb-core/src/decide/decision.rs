@@ -8,6 +8,10 @@ use gslb_types::{AllDown, GslbMethod, LbMethod, MAX_SITES, Reach, Rtt, SiteIndex
 pub enum Reason {
     /// The virtual server has no service with an address of the family: NODATA.
     NoServiceOfFamily,
+    /// The client stays at this service, as its session says.
+    Persistent(usize),
+    /// The session led to this service, which is down or disabled: the client is sent anew.
+    SessionEnds(usize),
     /// Nothing that comes before it can be answered, so this virtual server answers in place of the one that was asked.
     Backup(usize),
     /// So many of its services are up.

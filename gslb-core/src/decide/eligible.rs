@@ -52,7 +52,7 @@ impl Deciding<'_> {
     }
 
     /// The virtual server and its backups, in order. There are no loops (config refuses them).
-    fn chain(&self) -> impl Iterator<Item = Self> {
+    pub(super) fn chain(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(*self), |link| {
             let index = link.policy.backup?;
             let policy = link.published.config.vservers.get(index)?;
@@ -60,7 +60,7 @@ impl Deciding<'_> {
         })
     }
 
-    fn hand_to(&self, link: &Self, steps: &mut Decision) {
+    pub(super) fn hand_to(&self, link: &Self, steps: &mut Decision) {
         if link.index != self.index {
             steps.vserver = link.index;
             steps.say(Reason::Backup(link.index));

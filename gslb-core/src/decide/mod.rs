@@ -6,6 +6,7 @@
 //! ```text
 //! eligible: services of the family -> up ones, else those of the backup virtual server, else learning ones, else all_down
 //! order:    -> those of the first order with enough of them
+//! sticky:   a client that has a session stays at its service, whatever the steps above and below say
 //! site:     -> their sites -> method rtt: known ones compete | pending and new: backup method | none known: backup method
 //! load:                    -> methods that compare what sites have to do: the least | nothing told of it: backup method
 //! service:  -> the site's services -> local method -> service
@@ -18,8 +19,10 @@ mod load;
 mod order;
 mod service;
 mod site;
+mod sticky;
 
 use crate::published::Published;
+use crate::sessions::Session;
 use crate::table::Row;
 use arrayvec::ArrayVec;
 use config::Vserver;
@@ -46,6 +49,17 @@ pub struct Turn {
 pub struct Client {
     /// The LDNS: the address the query came from.
     pub ldns: IpAddr,
+    /// Whom the answer is for: the LDNS, or the first address of the subnet it asks for. What is hashed.
+    pub key: IpAddr,
+    /// Where `key` was sent to last.
+    pub session: Option<Session>,
+}
+
+impl Client {
+    /// An LDNS that asks for itself and was not sent anywhere yet.
+    pub fn new(ldns: IpAddr) -> Self {
+        Client { ldns, key: ldns, session: None }
+    }
 }
 
 /// Which addresses are wanted.
@@ -92,6 +106,9 @@ struct Deciding<'a> {
 
 impl Deciding<'_> {
     fn verdict(&self, steps: &mut Decision) -> Verdict {
+        if let Some(verdict) = self.by_session(steps) {
+            return verdict;
+        }
         let mut contenders = Contenders::new();
         let by = match self.find_contenders(&mut contenders, steps) {
             Ok(by) => by,

@@ -110,7 +110,7 @@ impl Deciding<'_> {
     }
 
     fn by_hash(&self, contenders: &[Contender]) -> Result<Chosen, Verdict> {
-        let whose = lb_core::rendezvous(contenders, |c| (c.id, c.weight), self.client.ldns);
+        let whose = lb_core::rendezvous(contenders, |c| (c.id, c.weight), self.client.key);
         let whose = whose.and_then(|index| contenders.get(index)).ok_or(Verdict::Empty)?;
         Ok(Chosen::site(whose.site))
     }

@@ -14,6 +14,7 @@ use super::wire::{self, ErrorReply, Request, Unanswerable};
 use crate::counters::DnsCounters;
 use crate::published::{Published, Shared};
 use gslb_types::Timestamp;
+use mep_core::SessionKey;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,6 +43,8 @@ pub struct Answered {
     /// The asker, if the query was for a GSLB domain whose method wants RTTs: to be noted as a sighting. Set even when there
     /// is no reply because no RTT is known yet: measuring is what will end the silence.
     pub sighting: Option<IpAddr>,
+    /// The persistence session that the reply uses, and the service it leads to (index into the configuration's): to be noted.
+    pub session: Option<(SessionKey, usize)>,
 }
 
 /// Answers one request. `out` is where the reply is written: at least 65,535 bytes for stream transports, the UDP payload
@@ -62,7 +65,7 @@ pub fn answer(
         Transport::Tls => &counters.tls_requests,
     });
     let asked = Asked { shared, published, source: source.to_canonical(), now };
-    let mut answering = Answering { asked, transport, out, sighting: None };
+    let mut answering = Answering { asked, transport, out, sighting: None, session: None };
     let mut name = LowerName::root();
     let len = match wire::read(request, &mut name) {
         Ok(request) => answering.query(&request, &mut name),
@@ -72,7 +75,7 @@ pub fn answer(
     if len.is_none() && answering.sighting.is_none() {
         add(&counters.dropped);
     }
-    Answered { len: len.unwrap_or(0), sighting: answering.sighting }
+    Answered { len: len.unwrap_or(0), sighting: answering.sighting, session: answering.session }
 }
 
 /// One request being answered. Each step returns the length of the reply, or `None` for silence.
@@ -81,6 +84,7 @@ struct Answering<'a, 'o> {
     transport: Transport,
     out: &'o mut [u8],
     sighting: Option<IpAddr>,
+    session: Option<(SessionKey, usize)>,
 }
 
 impl<'a> Answering<'a, '_> {
@@ -109,7 +113,8 @@ impl<'a> Answering<'a, '_> {
         let opt = self.opt(request.edns.as_ref(), request.question.len());
         let asked = self.asked;
         let mut reply = self.reply(request, opt.as_ref())?;
-        let mut outcome = Outcome { rcode: NOERROR, authoritative: false, silent: false, sighting: false };
+        let mut outcome =
+            Outcome { rcode: NOERROR, authoritative: false, silent: false, sighting: false, session: None };
         let truncated = resolve(asked, name, request.qtype, &mut reply, &mut outcome) == Err(Full);
         if truncated {
             reply.clear();
@@ -121,6 +126,7 @@ impl<'a> Answering<'a, '_> {
         if outcome.sighting {
             self.sighting = Some(asked.source);
         }
+        self.session = outcome.session;
         if outcome.silent {
             return None;
         }

@@ -15,6 +15,7 @@ use crate::Family;
 use crate::published::{Published, Shared};
 use arrayvec::ArrayVec;
 use gslb_types::Timestamp;
+use mep_core::SessionKey;
 use std::net::IpAddr;
 
 /// Aliases followed for one question. Zones have a handful; more is a mistake in a zone, and a resolver gives up sooner.
@@ -38,6 +39,8 @@ pub(super) struct Outcome {
     pub(super) silent: bool,
     /// A GSLB domain that wants RTTs was asked for.
     pub(super) sighting: bool,
+    /// The session that the answer uses, and where it leads.
+    pub(super) session: Option<(SessionKey, usize)>,
 }
 
 /// Resolves the question: `name` in lower case, of class IN. On `Full` the reply holds a part, and `outcome` says what is
@@ -180,6 +183,7 @@ impl<'a> Resolving<'a, '_, '_> {
     fn select(&mut self, node: &'a Node, domain: Gslb, family: Family) -> Result<Next, Full> {
         let selection = select::select(self.asked, domain.index, family);
         self.outcome.sighting |= selection.wants_rtt;
+        self.outcome.session = selection.session;
         match selection.selected {
             Selected::Silence => self.outcome.silent = true,
             Selected::Nothing => return self.negative(node),

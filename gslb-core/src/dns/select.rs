@@ -3,8 +3,10 @@
 use super::resolve::Asked;
 use crate::counters::DnsCounters;
 use crate::decide::{Client, Decision, Family, Reason, Verdict, decide};
+use crate::published::Shared;
 use config::Vserver;
-use gslb_types::{GslbMethod, Ldns};
+use gslb_types::{GslbMethod, Ldns, ServiceState};
+use mep_core::SessionKey;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +17,8 @@ pub(super) struct Selection<'a> {
     /// Whether the LDNS is to be measured.
     pub(super) wants_rtt: bool,
     pub(super) selected: Selected<'a>,
+    /// The session that the answer uses, and where it leads.
+    pub(super) session: Option<(SessionKey, usize)>,
 }
 
 /// What is to be answered.
@@ -47,7 +51,7 @@ impl Iterator for Addresses<'_> {
 /// Decides for one query.
 pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Selection<'a> {
     let config = &*asked.published.config;
-    let nothing = Selection { ttl: 0, wants_rtt: false, selected: Selected::Nothing };
+    let nothing = Selection { ttl: 0, wants_rtt: false, selected: Selected::Nothing, session: None };
     let Some(domain) = config.domains.get(domain) else { return nothing };
     let Some(vserver) = config.vservers.get(domain.vserver) else { return nothing };
     let (verdict, by) = take_turn_and_decide(asked, domain.vserver, vserver, family);
@@ -63,7 +67,16 @@ pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Sel
         Verdict::Empty => Selected::Nothing,
         Verdict::Drop => Selected::Silence,
     };
-    Selection { ttl: domain.ttl, wants_rtt: vserver.wants_rtt, selected }
+    let session = used_session(asked, vserver, verdict);
+    Selection { ttl: domain.ttl, wants_rtt: vserver.wants_rtt, selected, session }
+}
+
+/// A service that stands in while all are down keeps nobody.
+fn used_session(asked: Asked<'_>, vserver: &Vserver, verdict: Verdict) -> Option<(SessionKey, usize)> {
+    let Verdict::Service(service) = verdict else { return None };
+    let state = asked.published.services.get(service)?.state;
+    let key = Shared::session_key(vserver, asked.source)?;
+    matches!(state, ServiceState::Up | ServiceState::Learning).then_some((key, service))
 }
 
 /// A turn is taken only by a decision that depends on it, and no two decisions take the same: what was decided on a look is
@@ -76,7 +89,7 @@ fn take_turn_and_decide(
     family: Family,
 ) -> (Verdict, usize) {
     let published = asked.published;
-    let client = Client { ldns: asked.source };
+    let client = Client { session: asked.shared.session(vserver, asked.source), ..Client::new(asked.source) };
     let row = vserver
         .wants_rtt
         .then(|| asked.shared.rtts.row(Ldns::of(asked.source, published.config.ldns.masks)))

@@ -5,6 +5,7 @@ use super::sites;
 use super::{Heard, Node};
 use crate::cell::Cell;
 use crate::persistence::Teller;
+use crate::sessions::Session;
 use crate::traffic::Traffic;
 use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteIndex, SiteName, Timestamp};
 use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric, SessionKey};
@@ -228,18 +229,43 @@ impl Node {
     fn sessions_told(&mut self, now: Timestamp, peer: &NodeId, sessions: &[KnownSession]) {
         let Some(teller) = self.places.node(peer).map(Teller::Peer) else { return };
         for session in sessions {
-            if self.places.service(&session.service).is_some() {
-                self.persistence.used(now, session, teller);
-            }
+            self.note_session(now, session, teller);
         }
+        self.forget_sessions();
     }
 
     /// A session of this node's clients was used. One that leads to no service there is would lead nowhere at the peers.
     pub(super) fn session_used(&mut self, now: Timestamp, key: SessionKey, service: ServiceName) {
         let session = KnownSession { key, service, idle: Duration::ZERO };
-        let is_known = self.places.service(&session.service).is_some();
-        if is_known && self.persistence.used(now, &session, Teller::Own) {
+        if self.note_session(now, &session, Teller::Own) {
             self.mep.note_session(now, key);
+        }
+        self.forget_sessions();
+    }
+
+    /// Notes a use, here and where queries look. Whether it is news.
+    fn note_session(&mut self, now: Timestamp, session: &KnownSession, teller: Teller) -> bool {
+        let Some(service) = self.places.service(&session.service) else { return false };
+        let is_news = self.persistence.used(now, session, teller);
+        if is_news {
+            let used = now.before(session.idle);
+            self.shared.sessions.write(session.key, Session { service, used });
+        }
+        is_news
+    }
+
+    pub(super) fn forget_sessions(&mut self) {
+        self.persistence.take_gone().for_each(|key| self.shared.sessions.remove(&key));
+    }
+
+    /// Takes over what queries go by still, from the node task before this one.
+    pub(super) fn resume_sessions(&mut self, now: Timestamp) {
+        for (key, Session { service, used }) in self.shared.sessions.all() {
+            let name = self.config.services.get(service).map(|service| service.name.clone());
+            let known = name.map(|service| KnownSession { key, service, idle: now.since(used) });
+            if !known.is_some_and(|known| self.persistence.used(now, &known, Teller::Own)) {
+                self.shared.sessions.remove(&key);
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ mod sites;
 mod sources;
 mod told;
 
-use crate::persistence::{IDLE_TIMEOUT, Persistence};
+use crate::persistence::Persistence;
 use crate::published::Shared;
 use crate::traffic::LocalView;
 use config::Config;
@@ -179,7 +179,7 @@ impl Node {
             sites: Sites::new(&config),
             neighbours: Neighbours::new(me),
             looks: Looks::default(),
-            persistence: Persistence::new(settings::SESSIONS_CAP, IDLE_TIMEOUT),
+            persistence: Persistence::new(settings::SESSIONS_CAP, settings::sessions_timeout(&config)),
             stats: NodeStats::default(),
             coalesce: birth.coalesce,
             publish_at: now,
@@ -229,6 +229,7 @@ impl Node {
         self.look_for_missing(now);
         self.look_for_silence(now);
         self.persistence.handle_timeout(now);
+        self.forget_sessions();
         for advertised in self.own.withdraw_stale(now, self.neighbours.confirmed(), &self.shared.rtts) {
             self.stats.withdrawn += 1;
             self.mep.note_withdrawn(now, advertised.ldns);

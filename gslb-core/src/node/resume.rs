@@ -23,6 +23,7 @@ impl Node {
                 self.shared.rtts.remove(ldns);
             }
         }
+        self.resume_sessions(now);
         // The column must have its entries.
         self.settle(now);
         // Until the neighbours are heard again all LDNS are this node's; what they told ages from their last words on.

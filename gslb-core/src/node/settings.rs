@@ -45,6 +45,12 @@ const SESSIONS_INTERVAL: Duration = Duration::from_secs(5);
 /// Persistence sessions kept at most; some 100 bytes each.
 pub(crate) const SESSIONS_CAP: usize = 100_000;
 
+/// How long persistence sessions are kept: as long as any virtual server may want them. Each looks at its own timeout.
+pub(crate) fn sessions_timeout(config: &Config) -> Duration {
+    let timeouts = config.vservers.iter().filter_map(|vserver| Some(vserver.persistence?.timeout));
+    timeouts.max().unwrap_or(crate::persistence::IDLE_TIMEOUT)
+}
+
 /// How long a session over gRPC stands before QUIC is tried again: one dial a minute loads nobody.
 const QUIC_RETRY: Duration = Duration::from_secs(60);
 

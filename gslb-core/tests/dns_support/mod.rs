@@ -119,6 +119,7 @@ impl Setup {
                 rtts: RttTable::new(config.sites.len(), SEED),
                 turns: Turns::new(config.vservers.len()),
                 dns: Default::default(),
+                sessions: gslb_core::SessionTable::new(SEED),
             },
         }
     }
@@ -212,6 +213,7 @@ impl Setup {
                 has_orders: false,
                 order_threshold: 1,
                 backup: None,
+                persistence: None,
                 wants_rtt: self.method == GslbMethod::Rtt,
             }],
             domains: self.domains.iter().map(|(name, ttl)| domain(&zones, name, *ttl)).collect(),

@@ -52,7 +52,7 @@ impl Net {
     pub(crate) fn decision(&self, host: usize, ldns: IpAddr) -> Decision {
         let published = self.hosts[host].shared.published.load_full();
         let row = self.hosts[host].shared.rtts.row(Ldns::exact(ldns));
-        decide(0, Family::V4, &published, row.as_ref(), &Client { ldns }, Turn::default(), self.now)
+        decide(0, Family::V4, &published, row.as_ref(), &Client::new(ldns), Turn::default(), self.now)
     }
 
     /// Probes that a node sent since then, by LDNS.

@@ -102,7 +102,7 @@ impl Bench {
     }
 
     pub(crate) fn decide(&self) -> Decision {
-        self.decide_for(&Client { ldns: LDNS })
+        self.decide_for(&Client::new(LDNS))
     }
 
     pub(crate) fn verdict(&self) -> Verdict {

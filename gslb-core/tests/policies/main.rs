@@ -4,3 +4,4 @@
 mod chains;
 mod fixture;
 mod loads;
+mod sticky;
