@@ -2,6 +2,7 @@
 
 use crate::mep::{Mep, Timer, queues};
 use crate::outbox::Outbox;
+use crate::output::DownReason;
 use crate::peer::Peer;
 use crate::values::SessionKey;
 use gslb_types::{Ldns, NodeId, Timestamp};
@@ -131,9 +132,28 @@ impl Mep {
             }
             self.end_turn();
         }
-        if self.outbox.withdrawn_len() > cap {
-            for session in self.peers.iter_mut().filter_map(|peer| peer.session.as_mut()) {
-                self.outbox.skip_withdrawals(&mut session.queue);
+        self.relieve_of_withdrawals(now, cap);
+    }
+
+    /// Withdrawals cannot be left out: the peer's words of this session would be confirmed for ever (faults I-46). So the sessions
+    /// of those that keep the oldest end, if they read nothing. One that reads is about to be told, and others that stand as far
+    /// back with it; they are waited for until there are twice as many.
+    fn relieve_of_withdrawals(&mut self, now: Timestamp, cap: usize) {
+        while self.outbox.withdrawn_len() > cap {
+            let waiting = self.outbox.withdrawn_len();
+            let read = |peer: &Peer| peer.session.as_ref().map(|session| session.queue.withdrawn_read());
+            let least = self.peers.iter().filter_map(read).min();
+            let stands_in_the_way = |peer: &Peer| {
+                let has_room = peer.session.as_ref().is_some_and(|session| session.link.has_room());
+                least.is_some() && read(peer) == least && (!has_room || waiting > cap * 2)
+            };
+            let behind: Vec<usize> =
+                (0..self.peers.len()).filter(|place| stands_in_the_way(&self.peers[*place])).collect();
+            if behind.is_empty() {
+                return;
+            }
+            for place in behind {
+                self.session_lost(now, place, DownReason::Behind(waiting));
             }
             self.end_turn();
         }

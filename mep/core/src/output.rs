@@ -140,6 +140,10 @@ pub enum DownReason {
     /// The peer breaks the protocol beyond what is skipped and counted.
     #[error("closed for breaking the protocol: {0}")]
     Misbehaved(String),
+    /// So many withdrawals wait, more than are kept, because it does not read. In another session its words confirm nothing of
+    /// what was told in this one, so what it could not be told ages out there.
+    #[error("too far behind: {0} withdrawals wait")]
+    Behind(usize),
     /// This node stops.
     #[error("this node stops")]
     Shutdown,
@@ -156,6 +160,7 @@ impl DownReason {
             DownReason::Restarted => "restarted",
             DownReason::Superseded => "superseded",
             DownReason::Misbehaved(_) => "misbehaved",
+            DownReason::Behind(_) => "behind",
             DownReason::Shutdown => "shutdown",
         }
     }

@@ -155,6 +155,7 @@ impl Mep {
             | DownReason::NotHeard(_)
             | DownReason::Superseded
             | DownReason::Misbehaved(_)
+            | DownReason::Behind(_)
             | DownReason::Shutdown => Some(reason.to_string()),
         };
         match reason {

@@ -34,7 +34,7 @@ pub struct Settings {
     /// How addresses become keys of the table.
     pub masks: LdnsMasks,
     /// Changed keys that may wait, all peers together; the cap of the table. When more wait, the slowest peers' outboxes are
-    /// dropped and they get a new snapshot.
+    /// dropped and they get a new snapshot. When more withdrawals wait, the sessions of those that do not read end.
     pub outbox_cap: usize,
     /// How often uses of persistence sessions are told, together.
     pub sessions_interval: Duration,

@@ -140,13 +140,6 @@ impl Outbox {
         std::mem::replace(cursor, Cursor::new(self.wanted.last())).pending
     }
 
-    /// Does not tell a peer the withdrawals it has not been told yet: it keeps those values until they are too old.
-    pub(crate) fn skip_withdrawals(&self, queue: &mut Queue) {
-        queue.withdrawn = Cursor::new(self.withdrawn.last());
-        queue.withdrawn_read = self.withdrawn.last();
-        queue.withdrawn_sent.clear();
-    }
-
     /// Withdrawals that somebody has not acknowledged.
     pub(crate) fn withdrawn_len(&self) -> usize {
         self.withdrawn.len()

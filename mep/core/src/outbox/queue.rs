@@ -104,6 +104,11 @@ impl Queue {
         }
     }
 
+    /// Up to which withdrawal it has acknowledged all: those after it are kept for it.
+    pub(crate) fn withdrawn_read(&self) -> u64 {
+        self.withdrawn_read
+    }
+
     /// The peer begins to tell all it knows: it is asked for nothing.
     pub(crate) fn wants_nothing(&mut self) {
         self.wanted = None;

@@ -1,12 +1,12 @@
 //! Values that no longer hold: a snapshot tells only what there is, so their end must not get lost on the way to it.
 
 use crate::group::Group;
-use crate::net::{Net, known, ldns, ms, secs, settings};
+use crate::net::{Net, known, ldns, ms, node, secs, settings};
 use crate::refusals::Nothing;
 use gslb_types::Reach;
 use mep_core::carrier::{CarrierEvent, ConnId};
 use mep_core::proto::{self, frame::Body};
-use mep_core::{Output, PeerState};
+use mep_core::{DownReason, Output, PeerState};
 use std::time::Duration;
 
 /// fra has told a value of 40 LDNS.
@@ -191,17 +191,66 @@ fn only_what_was_not_acknowledged_is_told_again() {
     }
 }
 
-/// A peer that reads nothing does not keep the others' memory.
+/// The cap of the tests.
+const CAP: u32 = 100_000;
+
+/// A peer that reads nothing does not keep the others' memory, nor theirs of what they read: its session ends, and so does what its
+/// words would go on to confirm (faults I-46). Another that reads is told all, in the session it has.
 #[test]
-fn withdrawals_that_wait_are_bounded_by_the_cap() {
+fn who_reads_nothing_loses_its_session_when_more_withdrawals_wait_than_the_cap() {
+    let mut group = Group::of(&["ber/1", "fra/1", "par/1"]);
+    group.join("fra/1", 1, 1);
+    group.join("ber/1", 1, 1);
+    group.wait(secs(1), &Nothing);
+    let mut told = Vec::new();
+    let (mut noted, mut downs) = (0, Vec::new());
+    while downs.is_empty() {
+        for _ in 0..500 {
+            let now = group.now;
+            group.mep.note_withdrawn(now, ldns(noted));
+            noted += 1;
+        }
+        group.now += ms(20);
+        group.acknowledge("ber/1");
+        for peer in ["ber/1", "fra/1"] {
+            group.take(peer, Body::Keepalive(proto::Keepalive {}));
+        }
+        let outputs = group.turn(&Nothing);
+        told.extend(withdrawn(&group.told("ber/1", &outputs)));
+        downs.extend(outputs.into_iter().filter(|output| matches!(output, Output::PeerDown { .. })));
+        assert!(noted <= CAP + 500, "{noted} wait");
+    }
+    let behind = DownReason::Behind(CAP as usize + 1);
+    assert_eq!(behind.to_string(), "too far behind: 100001 withdrawals wait");
+    assert_eq!(downs, [Output::PeerDown { peer: node("fra/1"), reason: behind }]);
+    assert_eq!(group.status("fra/1").downs_by_reason, [("behind", 1)].into());
+    // Nothing of it shows at the other: its session stands, and nothing was left out.
+    let ber = group.status("ber/1");
+    assert_eq!((ber.state, ber.downs, ber.resyncs), (PeerState::Up, 0, 0));
+    let now = group.now;
+    group.mep.note_withdrawn(now, ldns(noted));
+    let outputs = group.wait(secs(7), &Nothing);
+    told.extend(withdrawn(&group.told("ber/1", &outputs)));
+    assert!(told.iter().copied().eq((0..=noted).map(|n| 0x0A00_0001 + n)), "{} of {noted}", told.len());
+    println!(
+        "T8: {noted} withdrawals, one of two peers reads: the other's session ended at {CAP}, {} told",
+        told.len()
+    );
+}
+
+/// Many at once, as when the operator excludes half of the table: nobody has had a turn to be told.
+#[test]
+fn who_has_room_is_waited_for_until_twice_the_cap_waits() {
     let mut group = Group::of(&["fra/1", "par/1"]);
     group.join("fra/1", 1, 1);
     group.wait(secs(1), &Nothing);
     let now = group.now;
-    for n in 0..100_000 {
+    for n in 0..2 * CAP {
         group.mep.note_withdrawn(now, ldns(n));
     }
-    assert_eq!(group.status("fra/1").outbox, 100_000);
-    group.mep.note_withdrawn(now, ldns(100_000));
-    assert_eq!(group.status("fra/1").outbox, 0);
+    let status = group.status("fra/1");
+    assert_eq!((status.outbox, status.state), (2 * CAP as usize, PeerState::Up));
+    group.mep.note_withdrawn(now, ldns(2 * CAP));
+    let status = group.status("fra/1");
+    assert_eq!((status.state, status.downs_by_reason), (PeerState::Down, [("behind", 1)].into()));
 }
