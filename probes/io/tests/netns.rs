@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::echo::{Asked, LDNS_V6, Say, answer_echo, raw};
+use common::echo::{Echoing, LDNS_V6, Say};
 use common::net::Lab;
 use common::{LONG, Ldns, Running, answered, ms, rtt};
 use gslb_types::HttpCheck;
@@ -11,10 +11,6 @@ use gslb_types::ProbeKind::{self, DnsTcp, DnsUdp, Ping};
 use probes_core::wire::{Check, CheckOutcome, ProbeOutcome};
 use probes_io::Settings;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 const LDNS_V4: &str = "10.77.2.53";
@@ -191,34 +187,6 @@ fn a_check_names_what_stands_in_the_way() {
     });
     let failed = |reason: &str| CheckOutcome::Failed(reason.into());
     assert_eq!(outcomes, [failed("no answer within 200ms"), failed("no connection within 200ms")]);
-}
-
-/// A host in the lab that answers echo requests by a plan, until dropped.
-struct Echoing {
-    /// Which address took how long for an answer.
-    took: mpsc::Receiver<(IpAddr, Duration)>,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Echoing {
-    fn start(lab: &Lab, is_v4: bool, plan: impl FnMut(&Asked) -> Vec<Say> + Send + 'static) -> Self {
-        lab.sysctl("l", "ipv4/icmp_echo_ignore_all", "1");
-        lab.sysctl("l", "ipv6/icmp/echo_ignore_all", "1");
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let socket = lab.inside("l", move || raw(is_v4)).join().unwrap();
-        let (taken, took) = mpsc::channel();
-        let thread = std::thread::spawn(move || answer_echo(&socket, &stopped, &taken, plan));
-        Echoing { took, stop, thread: Some(thread) }
-    }
-}
-
-impl Drop for Echoing {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().unwrap().join();
-    }
 }
 
 #[test]

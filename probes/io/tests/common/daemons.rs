@@ -64,13 +64,20 @@ impl Wire {
 
     pub(crate) fn nginx(&self, ca: &Ca) -> Option<Daemon> {
         let (certificate, key) = ca.issue(&["www.test"], -1, 1);
+        let (expired, its_key) = ca.issue(&["www.test"], -30, -3);
         let conf = "daemon off; master_process off; pid {dir}/pid; error_log {dir}/error.log; worker_processes 1;\n\
             events { worker_connections 256; }\n\
             http {\n access_log off; client_body_temp_path {dir}; proxy_temp_path {dir}; fastcgi_temp_path {dir}; uwsgi_temp_path {dir}; scgi_temp_path {dir};\n\
             ssl_certificate {dir}/www.crt; ssl_certificate_key {dir}/www.key; ssl_protocols TLSv1.2 TLSv1.3;\n\
-            server { listen 80; listen 443 ssl; server_name www.test; location / { return 200 \"status=up\\n\"; } location /down { return 503; } }\n }\n";
-        let files =
-            [("nginx.conf", conf), ("www.crt", &certificate.pem()), ("www.key", &key.serialize_pem())];
+            server { listen 80; listen 443 ssl; server_name www.test; location / { return 200 \"status=up\\n\"; } location /down { return 503; } }\n\
+            server { listen 444 ssl; ssl_certificate {dir}/old.crt; ssl_certificate_key {dir}/old.key; return 204; }\n }\n";
+        let files = [
+            ("nginx.conf", conf),
+            ("www.crt", &certificate.pem()),
+            ("www.key", &key.serialize_pem()),
+            ("old.crt", &expired.pem()),
+            ("old.key", &its_key.serialize_pem()),
+        ];
         self.serve("nginx", &["-c", "{dir}/nginx.conf", "-p", "{dir}"], &files, 443)
     }
 

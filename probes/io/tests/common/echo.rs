@@ -156,3 +156,35 @@ fn with_checksum(icmp: &[u8]) -> Vec<u8> {
     icmp[2..4].copy_from_slice(&sum.to_be_bytes());
     icmp
 }
+
+/// A host in the lab that answers echo requests by a plan, until dropped.
+pub(crate) struct Echoing {
+    /// Which address took how long for an answer.
+    pub(crate) took: mpsc::Receiver<(IpAddr, Duration)>,
+    stop: std::sync::Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Echoing {
+    pub(crate) fn start(
+        lab: &super::net::Lab,
+        is_v4: bool,
+        plan: impl FnMut(&Asked) -> Vec<Say> + Send + 'static,
+    ) -> Self {
+        lab.sysctl("l", "ipv4/icmp_echo_ignore_all", "1");
+        lab.sysctl("l", "ipv6/icmp/echo_ignore_all", "1");
+        let stop = std::sync::Arc::new(AtomicBool::new(false));
+        let stopped = std::sync::Arc::clone(&stop);
+        let socket = lab.inside("l", move || raw(is_v4)).join().unwrap();
+        let (taken, took) = mpsc::channel();
+        let thread = std::thread::spawn(move || answer_echo(&socket, &stopped, &taken, plan));
+        Echoing { took, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Echoing {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().unwrap().join();
+    }
+}

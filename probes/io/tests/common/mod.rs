@@ -9,6 +9,7 @@ pub(crate) mod echo;
 pub(crate) mod failing;
 pub(crate) mod figures;
 pub(crate) mod net;
+pub(crate) mod scenes;
 pub(crate) mod script;
 pub(crate) mod wire;
 

@@ -139,8 +139,8 @@ fn play(mut stream: impl Read + Write, plain: &TcpStream, scene: &Scene) {
 fn read_until(stream: &mut impl Read, end: &[u8], pending: &mut Vec<u8>) -> Option<String> {
     loop {
         if let Some(at) = pending.windows(end.len()).position(|w| w == end) {
-            let said = pending.drain(..at + end.len()).collect();
-            return Some(String::from_utf8(said).unwrap());
+            let said: Vec<u8> = pending.drain(..at + end.len()).collect();
+            return Some(String::from_utf8_lossy(&said).into_owned());
         }
         let mut buf = [0; 1024];
         match stream.read(&mut buf) {
