@@ -9,15 +9,16 @@ use crate::udp::dns_udp;
 use gslb_types::ProbeKind;
 use nix::sys::resource::{Resource, getrlimit};
 use probes_core::wire::{
-    CheckOutcome, CheckReply, CheckRequest, FetchReply, FetchRequest, ProbeOutcome, ProbeReply, ProbeRequest,
+    CheckOutcome, CheckReply, CheckRequest, FetchReply, FetchRequest, ProbeId, ProbeOutcome, ProbeReply,
+    ProbeRequest,
 };
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -97,8 +98,10 @@ impl ProbeIo {
             probes: Arc::new(Semaphore::new(settings.in_flight)),
             checks: Arc::new(Semaphore::new(settings.checks_at_once(open_files()))),
             running: JoinSet::new(),
+            asked: HashMap::new(),
             refused: VecDeque::new(),
             replies,
+            answer,
             _stops_the_others: cancel.clone().drop_guard(),
         };
         tasks.spawn(async move {
@@ -121,18 +124,26 @@ impl ProbeIo {
 }
 
 /// Takes requests and keeps count.
-struct Engine {
+struct Engine<A> {
     sender: Arc<Sender>,
     probes: Arc<Semaphore>,
     checks: Arc<Semaphore>,
     running: JoinSet<()>,
-    /// Replies to requests that were too many.
+    /// What each task under way was asked.
+    asked: HashMap<task::Id, Asked>,
+    /// Replies to requests that were too many, or whose task broke.
     refused: VecDeque<Reply>,
     replies: mpsc::Sender<Reply>,
+    /// What answers a request.
+    answer: A,
     _stops_the_others: DropGuard,
 }
 
-impl Engine {
+impl<A, F> Engine<A>
+where
+    A: Fn(Arc<Sender>, Request) -> F,
+    F: Future<Output = Reply> + Send + 'static,
+{
     async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         let (most_refused, replies) = (self.sender.settings.in_flight, self.replies.clone());
         let mut is_open = true;
@@ -146,10 +157,25 @@ impl Engine {
                     (Ok(room), Some(reply)) => room.send(reply),
                     _ => return,
                 },
-                Some(ended) = self.running.join_next() => complain_of_panic(ended),
+                Some(ended) = self.running.join_next_with_id() => self.end(ended),
                 else => return,
             }
         }
+    }
+
+    /// Whoever asked gets a reply also of a task that broke: it says nothing about the service (faults I-57).
+    fn end(&mut self, ended: Result<(task::Id, ()), JoinError>) {
+        let id = match &ended {
+            Ok((id, ())) => *id,
+            Err(error) => error.id(),
+        };
+        let asked = self.asked.remove(&id);
+        if let Err(error) = &ended
+            && error.is_panic()
+        {
+            self.refused.extend(asked.map(|asked| asked.refused(BROKEN)));
+        }
+        complain_of_panic(ended.map(drop));
     }
 
     fn take(&mut self, request: Request) {
@@ -157,23 +183,29 @@ impl Engine {
             Request::Probe(_) => &self.probes,
             Request::Check(_) | Request::Fetch(_) => &self.checks,
         };
+        let asked = Asked::of(&request);
         match Arc::clone(slots).try_acquire_owned() {
             Ok(slot) => {
-                let (sender, replies) = (Arc::clone(&self.sender), self.replies.clone());
-                self.running.spawn(serve(sender, request, replies, slot));
+                let answer = (self.answer)(Arc::clone(&self.sender), request);
+                let task = self.running.spawn(serve(answer, self.replies.clone(), slot));
+                self.asked.insert(task.id(), asked);
             }
-            Err(_) => self.refused.push_back(refuse(&request)),
+            Err(_) => self.refused.push_back(asked.refused(TOO_MANY)),
         }
     }
 }
 
 async fn serve(
-    sender: Arc<Sender>,
-    request: Request,
+    answer: impl Future<Output = Reply>,
     replies: mpsc::Sender<Reply>,
     _slot: OwnedSemaphorePermit,
 ) {
-    let reply = match request {
+    // An owner that is gone needs no reply.
+    let _ = replies.send(answer.await).await;
+}
+
+async fn answer(sender: Arc<Sender>, request: Request) -> Reply {
+    match request {
         Request::Probe(ProbeRequest { id, target, kind, timeout: limit }) => {
             let outcome = timeout(limit, sender.probe(target.to_canonical(), kind)).await;
             Reply::Probe(ProbeReply { id, outcome: outcome.unwrap_or(ProbeOutcome::TimedOut) })
@@ -182,23 +214,40 @@ async fn serve(
             Reply::Check(CheckReply { id: request.id, outcome: check(&sender, &request).await })
         }
         Request::Fetch(request) => Reply::Fetch(fetch(request).await),
-    };
-    // An owner that is gone needs no reply.
-    let _ = replies.send(reply).await;
+    }
 }
 
-fn refuse(request: &Request) -> Reply {
-    match request {
-        Request::Probe(probe) => Reply::Probe(ProbeReply { id: probe.id, outcome: ProbeOutcome::SendFailed }),
-        Request::Check(check) => {
-            let outcome = CheckOutcome::Unable(TOO_MANY.to_owned());
-            Reply::Check(CheckReply { id: check.id, outcome })
+/// What a reply must name.
+#[derive(Clone, Copy)]
+enum Asked {
+    Probe(ProbeId),
+    Check(ProbeId),
+    Fetch(ProbeId),
+}
+
+impl Asked {
+    fn of(request: &Request) -> Self {
+        match request {
+            Request::Probe(probe) => Asked::Probe(probe.id),
+            Request::Check(check) => Asked::Check(check.id),
+            Request::Fetch(fetch) => Asked::Fetch(fetch.id),
         }
-        Request::Fetch(fetch) => Reply::Fetch(FetchReply { id: fetch.id, outcome: Err(TOO_MANY.to_owned()) }),
+    }
+
+    /// The reply that nothing was found out, for this reason.
+    fn refused(self, why: &str) -> Reply {
+        let why = why.to_owned();
+        match self {
+            Asked::Probe(id) => Reply::Probe(ProbeReply { id, outcome: ProbeOutcome::SendFailed }),
+            Asked::Check(id) => Reply::Check(CheckReply { id, outcome: CheckOutcome::Unable(why) }),
+            Asked::Fetch(id) => Reply::Fetch(FetchReply { id, outcome: Err(why) }),
+        }
     }
 }
 
 const TOO_MANY: &str = "too many checks run at once";
+
+const BROKEN: &str = "the check broke; please report this";
 
 fn complain_of_panic(ended: Result<(), JoinError>) {
     if let Err(e) = ended
@@ -235,3 +284,6 @@ impl Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
