@@ -82,11 +82,17 @@ fn carry_out(state: &State, params: &Params, change: Change) -> Result<Done, Ref
     Ok(Done { service: service.to_string(), change, deadline_ms, lb_vservers })
 }
 
-/// The LB virtual servers of this site that the service is behind: one at least, or there is nothing to change.
+/// The LB virtual servers of this site that the service is behind: one at least, or there is nothing to change. What the
+/// configuration disables is nowhere answered nor checked, so nothing said here would bring it back.
 fn behind(view: &View<'_>, service: &ServiceName) -> Result<Vec<String>, Refusal> {
     let place = view.config().services.iter().position(|s| s.name == *service);
     let index = place
         .ok_or_else(|| Refusal::not_found(format!("there is no service {}", quoted(service.as_str()))))?;
+    if view.config().services.get(index).is_some_and(|service| !service.enabled) {
+        let why =
+            format!("service '{service}' is disabled in the configuration, which decides: change it there");
+        return Err(Refusal::new(StatusCode::CONFLICT, why));
+    }
     let behind = api::behind(view, index);
     if behind.is_empty() {
         let why = format!(

@@ -21,6 +21,9 @@ const BODY: u64 = 16 * 1024;
 const DRAINED: usize = 16 * 1024 * 1024;
 const DRAINING: Duration = Duration::from_secs(2);
 
+/// The port of http.
+const HTTP: u16 = 80;
+
 /// Lets a request through, or says why not.
 pub(crate) async fn guard(FromState(state): FromState<State>, request: Request, next: Next) -> Response {
     let refused = check(&state, &request);
@@ -75,11 +78,18 @@ fn check_host(bound: Option<IpAddr>, uri: &Uri, headers: &HeaderMap) -> Result<(
     Ok(())
 }
 
-/// A browser says which page a request comes from; none but our own has any business here.
+/// A browser says which page a request comes from; none but our own has any business here. Another port of this host is another
+/// origin: a page of some other program here may be anybody's.
 fn check_origin(bound: Option<IpAddr>, headers: &HeaderMap) -> Result<(), Refusal> {
+    let text = |field: &HeaderValue| field.to_str().ok().map(str::to_owned);
+    let asked = headers.get(header::HOST).and_then(text).and_then(|host| host.parse::<Authority>().ok());
+    let asked = asked.map(|host| host.port_u16().unwrap_or(HTTP));
     let is_ours = |origin: &HeaderValue| {
-        let uri = origin.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
-        uri.and_then(|uri| uri.host().map(|host| is_ours(host, bound))).unwrap_or(false)
+        let Some(uri) = text(origin).and_then(|origin| origin.parse::<Uri>().ok()) else { return false };
+        let port = uri.port_u16().unwrap_or(HTTP);
+        uri.scheme_str() == Some("http")
+            && uri.host().is_some_and(|host| is_ours(host, bound))
+            && Some(port) == asked
     };
     if headers.get_all(header::ORIGIN).iter().all(is_ours) {
         Ok(())
@@ -181,13 +191,24 @@ mod tests {
 
     #[test]
     fn only_our_own_pages_may_ask() {
-        let ask = |origin: &'static str| {
+        let ask = |host: &'static str, origin: &'static str| {
             let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(host));
             headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
             check_origin(None, &headers).is_ok()
         };
-        assert!(ask("http://localhost:8053") && ask("http://[::1]:8053"));
-        assert!(!ask("https://evil.example") && !ask("null"));
+        assert!(ask("localhost:8053", "http://localhost:8053") && ask("[::1]:8053", "http://[::1]:8053"));
+        assert!(ask("localhost", "http://localhost") && ask("localhost:80", "http://localhost"));
+        for other in [
+            "https://evil.example",
+            "null",
+            "http://localhost",
+            "http://localhost:3000",
+            "https://localhost:8053",
+            "http://localhost:8053.evil.example",
+        ] {
+            assert!(!ask("localhost:8053", other), "{other}");
+        }
         assert_eq!(check_origin(None, &HeaderMap::new()), Ok(()));
     }
 }

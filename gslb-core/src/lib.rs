@@ -19,7 +19,7 @@ pub use node::{Birth, Input, LocalHealth, Node, NodeStats, Output};
 pub use published::{Judge, MonitorView, Published, ServiceView, Shared, SiteView, Turns, VserverTurns};
 pub use sessions::{Session, SessionTable};
 pub use table::{Row, RttTable, Written};
-pub use traffic::{LocalView, Traffic};
+pub use traffic::{LocalState, LocalView, Traffic};
 // What the fields of `Published` are made of, for readers that name none of the machines.
 pub use lb_core::{BalancerView, MemberView, NoService, Out};
 pub use mep_core::carrier::Over;

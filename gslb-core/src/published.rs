@@ -9,7 +9,7 @@ use crate::dns::Zones;
 use crate::node::NodeStats;
 use crate::sessions::{Session, SessionTable};
 use crate::table::RttTable;
-use crate::traffic::{LocalView, Traffic};
+use crate::traffic::{LocalState, Traffic};
 use arc_swap::ArcSwap;
 use config::{Config, Vserver};
 use gslb_types::{NodeId, Rtt, ServiceState, Timestamp, Weight};
@@ -56,9 +56,9 @@ pub struct Published {
     pub persistence: usize,
     /// The foreign load balancers that services of this site name, as far as this node looks at them.
     pub sources: Vec<SourceView>,
-    /// What this node's data plane shows, by index into [`Config::lb_vservers`]; `None` of other sites, and while nothing is
+    /// What this node's data plane shows, by index into [`Config::lb_vservers`]; `None` of other sites, and until something is
     /// heard of it.
-    pub local: Arc<Vec<Option<LocalView>>>,
+    pub local: Arc<Vec<Option<LocalState>>>,
 }
 
 /// A service as this node judges it.

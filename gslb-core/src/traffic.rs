@@ -1,6 +1,6 @@
 //! What is seen of a service's traffic, where it passes through the nodes of its site.
 
-use gslb_types::{LbVserverName, Rtt};
+use gslb_types::{LbVserverName, Rtt, ServiceState};
 use lb_core::{BalancerView, MemberView};
 use mep_core::ServiceMetric;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,23 @@ pub struct LocalView {
     pub vserver: LbVserverName,
     /// Client connections open.
     pub connections: u64,
-    /// Its state, its members, and how it chooses.
+    /// As many as it takes.
+    pub max_connections: u64,
+    /// Its members, and how it chooses.
     pub balancer: BalancerView,
+}
+
+/// An LB virtual server of this site, as the node judges it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalState {
+    /// Its effective state: that of the services which stand for it.
+    pub state: ServiceState,
+    /// Why, in the words an operator reads.
+    pub reason: String,
+    /// Whether the data plane speaks; if not, the view is its last.
+    pub is_heard: bool,
+    /// What the data plane shows.
+    pub view: LocalView,
 }
 
 /// Traffic of a service. `None` is what nobody sees, never 0.

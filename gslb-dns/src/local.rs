@@ -2,14 +2,16 @@
 
 use config::{Config, LbForwarded, LbKind, LbPersistence, LbVserver};
 use gslb_core::{LocalHealth, LocalView};
+use gslb_types::{ServiceName, ServiceState};
 use lb_core::{BalancerSettings, LocalPersistence, MemberSettings};
 use lb_proxy::{
     CertificateFiles, Forwarded, Kind, Proxy, StartError, Timeouts, VserverSettings, VserverView,
 };
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +27,7 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// The LB virtual servers of this node, which listen and serve.
 pub(crate) struct Local {
     proxy: Arc<Proxy>,
+    /// Something was told that may turn an effective state.
     told: Arc<Notify>,
 }
 
@@ -33,6 +36,8 @@ pub(crate) struct Local {
 pub(crate) struct Ear {
     proxy: Weak<Proxy>,
     told: Arc<Notify>,
+    /// What was told last. Only another state turns the effective one at once; response times come with each check.
+    states: Arc<Mutex<BTreeMap<ServiceName, ServiceState>>>,
 }
 
 impl Local {
@@ -49,7 +54,7 @@ impl Local {
 
     /// For those who tell it something.
     pub(crate) fn ear(&self) -> Ear {
-        Ear { proxy: Arc::downgrade(&self.proxy), told: self.told.clone() }
+        Ear { proxy: Arc::downgrade(&self.proxy), told: self.told.clone(), states: Arc::default() }
     }
 
     /// Where it listens, with the ports the system chose.
@@ -59,7 +64,7 @@ impl Local {
 
     /// Shows everything to the machine, again and again, until the node stops; then lets what runs come to its end. Ends before that
     /// only if a part of the data plane did, which whoever runs it must take for a fault (faults I-57).
-    pub(crate) async fn serve(self, views: mpsc::Sender<Vec<LocalView>>, stop: CancellationToken) {
+    pub(crate) async fn serve(self, views: watch::Sender<Vec<LocalView>>, stop: CancellationToken) {
         let mut next = Instant::now();
         loop {
             tokio::select! {
@@ -67,8 +72,8 @@ impl Local {
                 part = self.proxy.failed() => return tracing::error!(part, "the data plane is not whole any longer"),
                 () = self.told.notified() => next = next.min(Instant::now() + SOON),
                 () = sleep_until(next) => {
-                    // A machine that is busy gets the next one, which is newer.
-                    let _ = views.try_send(self.proxy.views().into_iter().map(shown).collect());
+                    // A machine that was busy gets the latest one.
+                    views.send_replace(self.proxy.views().into_iter().map(shown).collect());
                     next = Instant::now() + INTERVAL;
                 }
             }
@@ -98,8 +103,10 @@ impl Ear {
 
     /// Tells how a service is.
     pub(crate) fn hear(&self, health: &LocalHealth) {
-        if let Some(proxy) = self.proxy.upgrade() {
-            proxy.handle_health(&health.service, health.state, health.response_time);
+        let Some(proxy) = self.proxy.upgrade() else { return };
+        proxy.handle_health(&health.service, health.state, health.response_time);
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        if states.insert(health.service.clone(), health.state) != Some(health.state) {
             self.told.notify_one();
         }
     }
@@ -109,6 +116,7 @@ fn shown(view: VserverView) -> LocalView {
     LocalView {
         vserver: view.name,
         connections: u64::try_from(view.connections).unwrap_or(u64::MAX),
+        max_connections: u64::try_from(view.max_connections).unwrap_or(u64::MAX),
         balancer: view.balancer,
     }
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Inputs taken at once before outputs are looked at: one wake-up serves a burst.
@@ -28,7 +28,7 @@ pub(crate) struct Channels {
     pub(crate) requests: mpsc::Sender<Request>,
     pub(crate) commands: mpsc::Sender<CarrierCommand>,
     /// What the data plane shows.
-    pub(crate) local: mpsc::Receiver<Vec<LocalView>>,
+    pub(crate) local: watch::Receiver<Vec<LocalView>>,
     /// Who tells it how services are.
     pub(crate) ear: Ear,
 }
@@ -76,13 +76,11 @@ impl NodeTask<'_> {
             let (requests, commands) = (self.channels.requests.clone(), self.channels.commands.clone());
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = sleep => self.node.handle_timeout(self.clock.now()),
+                () = sleep => self.woken(),
                 Some(ldns) = self.channels.sightings.recv() => self.sightings(ldns),
                 Some(reply) = self.channels.replies.recv() => self.replies(reply),
                 Some(event) = self.channels.events.recv() => self.events(event),
-                Some(views) = self.channels.local.recv() => {
-                    self.node.handle_input(self.clock.now(), Input::Local(views));
-                }
+                Ok(()) = self.channels.local.changed() => self.views(),
                 Ok(permit) = requests.reserve(), if !self.requests.is_empty() => {
                     if let Some(request) = self.requests.pop_front() {
                         permit.send(request);
@@ -133,6 +131,19 @@ impl NodeTask<'_> {
                 break;
             }
         }
+    }
+
+    /// What the data plane showed while this task was held up comes first: it has not been silent.
+    fn woken(&mut self) {
+        if self.channels.local.has_changed().is_ok_and(|has| has) {
+            self.views();
+        }
+        self.node.handle_timeout(self.clock.now());
+    }
+
+    fn views(&mut self) {
+        let views = self.channels.local.borrow_and_update().clone();
+        self.node.handle_input(self.clock.now(), Input::Local(views));
     }
 
     fn sightings(&mut self, first: IpAddr) {
@@ -206,30 +217,41 @@ name = "www.gslb.test"
 vserver = "www"
 "#;
 
+    fn load(text: &str) -> Arc<config::Config> {
+        let mut read = |_: &Path| Ok(text.as_bytes().to_vec());
+        Arc::new(config::load(Path::new("gslb.toml"), &mut read, None).unwrap())
+    }
+
+    fn channels(sightings: mpsc::Receiver<IpAddr>, requests: mpsc::Sender<Request>) -> Channels {
+        Channels {
+            sightings,
+            replies: mpsc::channel(1).1,
+            events: mpsc::channel(1).1,
+            requests,
+            commands: mpsc::channel(16).0,
+            local: watch::channel(Vec::new()).1,
+            ear: Ear::default(),
+        }
+    }
+
+    fn birth() -> Birth {
+        Birth { seed: 1, boot: 1, local: Vec::new(), coalesce: Duration::ZERO }
+    }
+
     /// Faults I-57: a machine that fails is replaced, and publishes again.
     #[tokio::test]
     async fn a_node_that_fails_is_started_anew() {
-        let mut read = |_: &Path| Ok(GROUP.as_bytes().to_vec());
-        let config = Arc::new(config::load(Path::new("gslb.toml"), &mut read, None).unwrap());
+        let config = load(GROUP);
         let clock = Clock::start();
         let shared = Arc::new(Shared::new(&config, 1, clock.now()));
         let (sender, mut probes) = mpsc::channel(16);
         let (sightings, sighting_queue) = mpsc::channel(16);
-        let channels = Channels {
-            sightings: sighting_queue,
-            replies: mpsc::channel(1).1,
-            events: mpsc::channel(1).1,
-            requests: sender,
-            commands: mpsc::channel(16).0,
-            local: mpsc::channel(1).1,
-            ear: Ear::default(),
-        };
+        let channels = channels(sighting_queue, sender);
         let lives = Arc::new(AtomicUsize::new(0));
         let (counted, published) = (lives.clone(), shared.clone());
         let make = move |now| {
             assert!(counted.fetch_add(1, Ordering::Relaxed) > 0, "the first one fails on purpose");
-            let birth = Birth { seed: 1, boot: 1, local: Vec::new(), coalesce: Duration::ZERO };
-            Node::new(config.clone(), published.clone(), &birth, now)
+            Node::new(config.clone(), published.clone(), &birth(), now)
         };
         let stop = CancellationToken::new();
         let task = tokio::spawn(supervise(make, clock, channels, stop.clone()));
@@ -239,5 +261,47 @@ vserver = "www"
         assert!(shared.published.load().generation > 0);
         stop.cancel();
         task.await.unwrap();
+    }
+
+    /// A task that was held up for longer than the data plane may be silent finds the latest view waiting.
+    #[tokio::test]
+    async fn a_stall_of_this_task_is_no_silence_of_the_data_plane() {
+        let front = "[[lb_vservers]]\nname = \"front\"\nsite = \"fra\"\nlisten = [\"192.0.2.1:80\"]\nservices = [\"web\"]\n";
+        let config = load(&(GROUP.to_owned() + front));
+        let clock = Clock::start();
+        let shared = Arc::new(Shared::new(&config, 1, clock.now()));
+        let mut channels = channels(mpsc::channel(1).1, mpsc::channel(16).0);
+        let (shown, views) = watch::channel(Vec::new());
+        channels.local = views;
+        let member = |service: &config::Service| lb_core::MemberSettings {
+            name: service.name.clone(),
+            weight: gslb_types::Weight::ONE,
+            max_clients: None,
+            max_bandwidth: None,
+            enabled: true,
+        };
+        let settings = lb_core::BalancerSettings {
+            method: gslb_types::LbMethod::RoundRobin,
+            startup_rr_factor: 0,
+            slow_start: Duration::ZERO,
+            persistence: lb_core::LocalPersistence::None,
+            members: config.services.iter().map(member).collect(),
+        };
+        let view = |connections| LocalView {
+            vserver: config.lb_vservers[0].name.clone(),
+            connections,
+            max_connections: 10,
+            balancer: lb_core::Balancer::new(clock.now(), settings.clone()).view(clock.now()),
+        };
+        let node =
+            Node::new(config.clone(), shared.clone(), &birth(), clock.now().before(Duration::from_secs(60)));
+        let (requests, commands) = (VecDeque::new(), VecDeque::new());
+        let mut task = NodeTask { node, clock, channels: &mut channels, requests, commands };
+        (1..=9).for_each(|n| drop(shown.send_replace(vec![view(n)])));
+        task.woken();
+        let published = shared.published.load();
+        let state = published.local[0].as_ref().unwrap();
+        assert!(state.is_heard, "{state:?}");
+        assert_eq!(state.view.connections, 9, "the latest one");
     }
 }

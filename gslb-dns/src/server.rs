@@ -15,14 +15,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Probes, replies, frames and commands that may wait for one another; none of the machines needs more to keep going.
 const QUEUE: usize = 4096;
-
-/// Views of the data plane that may wait for the machine: an older one is of little use.
-const VIEWS: usize = 4;
 
 /// How long changes of health wait for others before queries see them together.
 const COALESCE: Duration = Duration::from_millis(50);
@@ -131,7 +128,7 @@ impl Server {
             "the carrier of the metric exchange",
             carrier.run(commands, event_sender, CancellationToken::new()),
         );
-        let (view_sender, views) = mpsc::channel(VIEWS);
+        let (view_sender, views) = watch::channel(Vec::new());
         if let Some(local) = local {
             server.tasks.spawn("the LB virtual servers", local.serve(view_sender, stop.clone()));
         }

@@ -1,7 +1,7 @@
 //! LB virtual servers and what is behind them, with the live numbers of this node's data plane.
 
 use super::{View, millis};
-use gslb_core::{LocalView, MemberView, NoService, Out, Traffic as Seen};
+use gslb_core::{LocalState, MemberView, NoService, Out, Traffic as Seen};
 use gslb_types::{LbMethod, ServiceState};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -28,12 +28,15 @@ pub struct LbVserver {
 /// The live numbers of an LB virtual server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Live {
-    /// Its effective state: up only while something behind it could take a request.
+    /// Its effective state: up only while something behind it could take a request, and after it was at its limits only when
+    /// there has been room for a while.
     pub state: ServiceState,
-    /// Why it is not up.
-    pub reason: Option<String>,
+    /// Why.
+    pub reason: String,
     /// Client connections open.
     pub connections: u64,
+    /// As many as it takes.
+    pub max_connections: u64,
     /// Transactions under way.
     pub active: u64,
     /// The service that got the last request: on a tie the next one after it is chosen.
@@ -76,7 +79,7 @@ pub struct Member {
     pub ramp_percent: u64,
     /// Transactions under way.
     pub active: u32,
-    /// Requests given to it.
+    /// Requests that have reached it, ever.
     pub requests: u64,
     /// Mean of its monitors.
     pub response_time_us: Option<u32>,
@@ -153,24 +156,25 @@ pub(crate) fn behind(view: &View<'_>, service: usize) -> Vec<Behind> {
     let all = view.config().lb_vservers.iter().enumerate().filter(|(_, lb)| lb.site == here);
     let having = all.filter_map(|(index, lb)| {
         let place = lb.members.iter().position(|member| member.service == service)?;
-        let member_view = seen(view, index).and_then(|seen| seen.balancer.members.get(place));
+        let member_view = seen(view, index).and_then(|seen| seen.view.balancer.members.get(place));
         Some(Behind { lb_vserver: lb.name.to_string(), live: member_view.map(member) })
     });
     having.collect()
 }
 
-fn seen<'a>(view: &'a View<'_>, lb: usize) -> Option<&'a LocalView> {
-    view.published.local.get(lb)?.as_ref()
+fn seen<'a>(view: &'a View<'_>, lb: usize) -> Option<&'a LocalState> {
+    view.published.local.get(lb)?.as_ref().filter(|state| state.is_heard)
 }
 
-fn live(seen: &LocalView) -> Live {
-    let balancer = &seen.balancer;
+fn live(seen: &LocalState) -> Live {
+    let balancer = &seen.view.balancer;
     let refused =
         balancer.refused.iter().map(|(reason, requests)| Refused { reason: *reason, requests: *requests });
     Live {
-        state: balancer.state,
-        reason: balancer.reason.map(|none| none.as_str().to_owned()),
-        connections: seen.connections,
+        state: seen.state,
+        reason: seen.reason.clone(),
+        connections: seen.view.connections,
+        max_connections: seen.view.max_connections,
         active: balancer.active(),
         pointer: balancer.pointer.as_ref().map(ToString::to_string),
         startup_left: balancer.startup_left,

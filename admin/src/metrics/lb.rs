@@ -1,54 +1,104 @@
 //! What this node's LB virtual servers do.
+//!
+//! All that are configured are there all the time: what takes nothing because nothing is heard of it is 0, and counters stay where
+//! they were, so that alarms on them do not fall silent together with what they watch.
 
 use super::sheet::{Labels, Sheet};
 use crate::api::View;
-use gslb_core::{LocalView, MemberView};
+use gslb_core::{LocalState, MemberView};
 use gslb_types::{Rtt, ServiceState};
 
-pub(super) fn write(sheet: &mut Sheet, view: &View<'_>) {
-    let all: Vec<&LocalView> = view.published.local.iter().flatten().collect();
-    vservers(sheet, &all);
-    members(sheet, &all);
-    times(sheet, &all);
+/// An LB virtual server of this site.
+struct Row<'a> {
+    name: String,
+    /// What was heard of it last.
+    last: Option<&'a LocalState>,
+    members: Vec<(String, Option<&'a MemberView>)>,
 }
 
-fn vservers(sheet: &mut Sheet, all: &[&LocalView]) {
-    let each = |what: fn(&LocalView) -> f64| {
-        all.iter().map(|lb| (named(lb), what(lb))).collect::<Vec<(Labels, f64)>>()
+pub(super) fn write(sheet: &mut Sheet, view: &View<'_>) {
+    let rows = rows(view);
+    vservers(sheet, &rows);
+    members(sheet, &rows);
+    times(sheet, &rows);
+}
+
+fn rows<'a>(view: &'a View<'_>) -> Vec<Row<'a>> {
+    let config = view.config();
+    let here = config.lb_vservers.iter().zip(view.published.local.iter());
+    let rows = here.filter(|(lb, _)| lb.site == config.this_site()).map(|(lb, last)| {
+        let last = last.as_ref();
+        let members = lb.members.iter().map(|member| {
+            let name = view.service(member.service);
+            let mut seen = last.iter().flat_map(|state| &state.view.balancer.members);
+            let seen = seen.find(|seen| seen.name.as_str() == name);
+            (name, seen)
+        });
+        Row { name: lb.name.to_string(), last, members: members.collect() }
+    });
+    rows.collect()
+}
+
+impl<'a> Row<'a> {
+    fn labels(&self) -> Labels {
+        vec![("lb_vserver", self.name.clone())]
+    }
+
+    /// What it shows at this moment.
+    fn live(&self) -> Option<&'a LocalState> {
+        self.last.filter(|state| state.is_heard)
+    }
+
+    fn of_members(&self) -> impl Iterator<Item = (Labels, Option<&'a MemberView>)> {
+        self.members
+            .iter()
+            .map(|(name, seen)| ([self.labels(), vec![("service", name.clone())]].concat(), *seen))
+    }
+}
+
+fn vservers(sheet: &mut Sheet, rows: &[Row<'_>]) {
+    let each = |what: fn(&LocalState) -> f64| {
+        rows.iter().map(|row| (row.labels(), row.live().map_or(0.0, what))).collect::<Vec<_>>()
     };
-    let is_up = |lb: &LocalView| if lb.balancer.state == ServiceState::Up { 1.0 } else { 0.0 };
+    let is_up = |lb: &LocalState| if lb.state == ServiceState::Up { 1.0 } else { 0.0 };
     sheet.gauges(
         "gslb_lb_up",
         "Whether something behind an LB virtual server could take a request",
         each(is_up),
     );
-    sheet.gauges("gslb_lb_connections", "Client connections open", each(|lb| lb.connections as f64));
+    sheet.gauges("gslb_lb_connections", "Client connections open", each(|lb| lb.view.connections as f64));
     sheet.gauges(
         "gslb_lb_startup_left",
         "Requests that still go round before the method decides",
-        each(|lb| lb.balancer.startup_left as f64),
+        each(|lb| lb.view.balancer.startup_left as f64),
     );
     sheet.gauges(
         "gslb_lb_sessions",
         "Sessions of persistence by source IP",
-        each(|lb| lb.balancer.sessions as f64),
+        each(|lb| lb.view.balancer.sessions as f64),
     );
-    let refused = all.iter().flat_map(|lb| {
+    let refused = rows.iter().flat_map(|row| {
         let reasons = gslb_core::NoService::ALL.into_iter().map(|reason| {
-            let count = lb.balancer.refused.iter().find(|(r, _)| *r == reason).map_or(0, |(_, count)| *count);
-            ([named(lb), vec![("reason", word(reason))]].concat(), count)
+            let mut counted = row.last.iter().flat_map(|last| &last.view.balancer.refused);
+            let count = counted.find(|(r, _)| *r == reason).map_or(0, |(_, count)| *count);
+            ([row.labels(), vec![("reason", word(reason))]].concat(), count)
         });
         reasons.collect::<Vec<_>>()
     });
     sheet.counters("gslb_lb_refused", "Requests that no service got", refused.collect::<Vec<_>>());
 }
 
-fn members(sheet: &mut Sheet, all: &[&LocalView]) {
+fn members(sheet: &mut Sheet, rows: &[Row<'_>]) {
     let gauges = |what: fn(&MemberView) -> f64| {
-        of_members(all).map(|(labels, m)| (labels, what(m))).collect::<Vec<_>>()
+        let of = rows.iter().flat_map(|row| {
+            let live = row.live().is_some();
+            row.of_members().map(move |(labels, m)| (labels, m.filter(|_| live).map_or(0.0, what)))
+        });
+        of.collect::<Vec<_>>()
     };
     let counters = |what: fn(&MemberView) -> u64| {
-        of_members(all).map(|(labels, m)| (labels, what(m))).collect::<Vec<_>>()
+        let of = rows.iter().flat_map(Row::of_members).map(|(labels, m)| (labels, m.map_or(0, what)));
+        of.collect::<Vec<_>>()
     };
     let takes_part = |m: &MemberView| if m.out.is_none() { 1.0 } else { 0.0 };
     sheet.gauges("gslb_lb_member_takes_part", "Whether the service takes new requests", gauges(takes_part));
@@ -63,15 +113,19 @@ fn members(sheet: &mut Sheet, all: &[&LocalView]) {
         "Mean rate both ways over the last 14 s",
         gauges(|m| m.bits_per_second as f64),
     );
-    sheet.counters("gslb_lb_member_requests", "Requests given to the service", counters(|m| m.requests));
+    sheet.counters(
+        "gslb_lb_member_requests",
+        "Requests that have reached the service",
+        counters(|m| m.requests),
+    );
     sheet.counters("gslb_lb_member_bytes", "Bytes both ways", counters(|m| m.bytes));
     sheet.counters("gslb_lb_member_packets", "Packets both ways", counters(|m| m.packets));
 }
 
-fn times(sheet: &mut Sheet, all: &[&LocalView]) {
+fn times(sheet: &mut Sheet, rows: &[Row<'_>]) {
     let known = |what: fn(&MemberView) -> Option<Rtt>| {
-        let of = of_members(all).filter_map(|(l, m)| Some((l, what(m)?.as_duration().as_secs_f64())));
-        of.collect::<Vec<_>>()
+        let live = rows.iter().filter(|row| row.live().is_some()).flat_map(Row::of_members);
+        live.filter_map(|(l, m)| Some((l, what(m?)?.as_duration().as_secs_f64()))).collect::<Vec<_>>()
     };
     sheet.seconds(
         "gslb_lb_member_response_time",
@@ -83,17 +137,6 @@ fn times(sheet: &mut Sheet, all: &[&LocalView]) {
         "Time to the first byte of responses with status 200",
         known(|m| m.ttfb),
     );
-}
-
-fn named(lb: &LocalView) -> Labels {
-    vec![("lb_vserver", lb.vserver.to_string())]
-}
-
-fn of_members<'a>(all: &'a [&'a LocalView]) -> impl Iterator<Item = (Labels, &'a MemberView)> {
-    all.iter().flat_map(|lb| {
-        let labels = |m: &MemberView| [named(lb), vec![("service", m.name.to_string())]].concat();
-        lb.balancer.members.iter().map(move |m| (labels(m), m))
-    })
 }
 
 /// The word of the API for a reason.

@@ -59,6 +59,11 @@ async fn what_can_not_be_changed_is_refused_with_a_reason_and_changes_nothing() 
         ("/v1/services/web-fra/drain", 409, format!("service 'web-fra' {past}")),
         ("/v1/services/web-ams/disable", 409, format!("service 'web-ams' {past}")),
         (
+            "/v1/services/off-fra/enable",
+            409,
+            "service 'off-fra' is disabled in the configuration, which decides: change it there".to_owned(),
+        ),
+        (
             "/v1/services/two-fra/drain?seconds=86401",
             400,
             "seconds: expected whole seconds, 0 to 86400, not 86401".to_owned(),
@@ -92,6 +97,7 @@ async fn only_a_post_of_our_own_changes_anything() {
     for (fields, status) in [
         (["Host: localhost", "Origin: https://evil.example"], 403),
         (["Host: localhost", "Origin: null"], 403),
+        (["Host: localhost:8053", "Origin: http://localhost:3000"], 403),
         (["Host: evil.example", "X: y"], 403),
     ] {
         let fields = [&fields[..], &["Content-Length: 0"]].concat();

@@ -4,9 +4,10 @@ use crate::http::Server;
 use admin::{Identity, Info, State};
 use config::Config;
 use gslb_core::{
-    BalancerView, Birth, Cell, Confirmed, FeedView, Hearing, History, Judge, LinkStatus, LocalView,
-    MemberView, MonitorStats, MonitorView, NoService, Node, NodeStats, Out, Over, PeerState, PeerStatus,
-    ProberStats, Published, Seen, Shared, SourceHealth, SourceView, Strangers, Traffic, Transition,
+    BalancerView, Birth, Cell, Confirmed, FeedView, Hearing, History, Judge, LinkStatus, LocalState,
+    LocalView, MemberView, MonitorStats, MonitorView, NoService, Node, NodeStats, Out, Over, PeerState,
+    PeerStatus, ProberStats, Published, Seen, Shared, SourceHealth, SourceView, Strangers, Traffic,
+    Transition,
 };
 use gslb_types::{LbMethod, Ldns, ProbeKind, Reach, Rtt, ServiceState, SiteIndex, Timestamp, Weight};
 use std::collections::{BTreeMap, VecDeque};
@@ -204,7 +205,7 @@ fn services(published: &mut Published) {
     let failed = Seen::Failed("status 503, expected 2xx".into());
     let seen = [passed, failed.clone(), Seen::Unreported, failed];
     published.services[4].monitors = vec![monitor("web", "http", Some(false), &seen, Some(ms(9)))];
-    published.services[8].traffic = Some(Traffic::of_local(&local()));
+    published.services[8].traffic = Some(Traffic::of_local(&local().view));
     published.local = Arc::new(vec![Some(local()), None]);
 }
 
@@ -235,7 +236,7 @@ fn monitor(
 }
 
 /// What the data plane shows: one service that takes requests, one that is down and drains.
-fn local() -> LocalView {
+fn local() -> LocalState {
     let member = |name: &str, weight| MemberView {
         name: name.parse().unwrap(),
         state: ServiceState::Up,
@@ -279,7 +280,14 @@ fn local() -> LocalView {
         refused: vec![(NoService::AllFull, 4)],
         members: vec![member("two-fra", 2), down],
     };
-    LocalView { vserver: "front-fra".parse().unwrap(), connections: 6, balancer }
+    let view = LocalView {
+        vserver: "front-fra".parse().unwrap(),
+        connections: 6,
+        max_connections: 20_000,
+        balancer,
+    };
+    let reason = "LB virtual server front-fra has a service that can take requests".to_owned();
+    LocalState { state: ServiceState::Up, reason, is_heard: true, view }
 }
 
 fn up(peer: PeerStatus) -> PeerStatus {

@@ -54,6 +54,43 @@ async fn numbers_stand_under_their_names() {
     }
 }
 
+/// An alarm on what is not there any longer would fall silent together with it.
+#[tokio::test]
+async fn what_is_not_heard_of_is_not_up_and_its_counters_stay() {
+    let fixture = Fixture::new();
+    let scrape = async || parse(&fixture.serve().await.get("/metrics").await.body);
+    let of = |families: &BTreeMap<String, Family>| -> BTreeSet<String> {
+        let lb = families.iter().filter(|(name, _)| name.starts_with("gslb_lb_"));
+        let series = lb.flat_map(|(name, f)| f.samples.keys().map(move |labels| format!("{name} {labels}")));
+        // A time that is not known has no number.
+        series.filter(|name| !name.contains("_seconds")).collect()
+    };
+    let live = scrape().await;
+    fixture.change_all(|published| {
+        let mut state = published.local[0].clone().unwrap();
+        state.is_heard = false;
+        state.state = gslb_types::ServiceState::Down;
+        published.local = std::sync::Arc::new(vec![Some(state), None]);
+    });
+    let silent = scrape().await;
+    fixture.change_all(|published| published.local = std::sync::Arc::new(vec![None, None]));
+    let unknown = scrape().await;
+    let (front, two) = (r#"lb_vserver="front-fra""#, r#"lb_vserver="front-fra",service="two-fra""#);
+    let numbers = |families: &BTreeMap<String, Family>| {
+        let value = |name: &str, labels: &str| families[name].samples[labels];
+        [
+            value("gslb_lb_up", front),
+            value("gslb_lb_member_takes_part", two),
+            value("gslb_lb_member_active", two),
+            value("gslb_lb_member_requests_total", two),
+        ]
+    };
+    assert_eq!(numbers(&live), [1.0, 1.0, 3.0, 1200.0]);
+    assert_eq!(numbers(&silent), [0.0, 0.0, 0.0, 1200.0]);
+    assert_eq!(numbers(&unknown), [0.0; 4]);
+    assert_eq!((of(&silent), of(&unknown)), (of(&live), of(&live)));
+}
+
 struct Family {
     help: String,
     kind: String,

@@ -108,11 +108,19 @@ impl Node {
         }
         self.health.own_response_time(now, service, mean);
         self.tell_local(service);
-        self.metrics_changed(now);
+        self.metrics_moved(now);
     }
 
-    /// Tells the exchange how this site's services are.
+    /// Numbers of this site's services moved. That goes out with the next word of the exchange about them, so it is put together
+    /// then: each check of each service brings a number.
+    pub(super) fn metrics_moved(&mut self, now: Timestamp) {
+        self.metrics_are_old = true;
+        self.publish_soon(now);
+    }
+
+    /// Tells the exchange how this site's services are; that one changed its state is told at once.
     pub(super) fn metrics_changed(&mut self, now: Timestamp) {
+        self.metrics_are_old = false;
         let here = self.config.this_site();
         let services = self.config.services.iter().zip(self.health.services());
         let own = services.filter(|(service, _)| service.site == here);
@@ -123,7 +131,9 @@ impl Node {
             let told = ServiceMetric::new(service.name.clone(), state);
             judged.own_traffic().told_in(ServiceMetric { response_time, ..told })
         });
-        self.mep.set_metrics(now, metrics.collect());
+        let metrics: Vec<_> = metrics.collect();
+        self.stats.metrics_told += metrics.len() as u64;
+        self.mep.set_metrics(now, metrics);
         self.publish_soon(now);
     }
 }

@@ -127,6 +127,10 @@ pub struct NodeStats {
     pub services_judged: u64,
     /// Bindings of virtual servers looked at because a service of theirs changed.
     pub bindings_judged: u64,
+    /// Services of this site put into words for the peers.
+    pub metrics_told: u64,
+    /// Members of LB virtual servers looked at.
+    pub members_judged: u64,
     /// How often the LDNS were shared out anew among the nodes of this site: each time all of them are looked at.
     pub shared_out: u64,
 }
@@ -156,6 +160,8 @@ pub struct Node {
     looks: Looks,
     persistence: Persistence,
     stats: NodeStats,
+    /// What the exchange has of this site's services is not the latest.
+    metrics_are_old: bool,
     coalesce: Duration,
     publish_at: Timestamp,
     outputs: VecDeque<Output>,
@@ -181,6 +187,7 @@ impl Node {
             looks: Looks::default(),
             persistence: Persistence::new(settings::SESSIONS_CAP, settings::sessions_timeout(&config)),
             stats: NodeStats::default(),
+            metrics_are_old: false,
             coalesce: birth.coalesce,
             publish_at: now,
             outputs: VecDeque::new(),
@@ -247,6 +254,9 @@ impl Node {
 
     /// Lets the metric exchange do what is due.
     fn exchange(&mut self, now: Timestamp) {
+        if self.metrics_are_old && self.mep.poll_timeout().is_some_and(|at| at <= now) {
+            self.metrics_changed(now);
+        }
         let values = told::Told {
             config: &self.config,
             own: &self.own,
@@ -287,7 +297,7 @@ impl Node {
     /// What was counted.
     pub fn stats(&self) -> NodeStats {
         let (services_judged, bindings_judged) = self.health.effort();
-        NodeStats { services_judged, bindings_judged, ..self.stats }
+        NodeStats { services_judged, bindings_judged, members_judged: self.local.looks(), ..self.stats }
     }
 
     /// Carries the machines' outputs to where they belong until none has more to say.

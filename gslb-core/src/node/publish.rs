@@ -50,7 +50,7 @@ impl Node {
             last_good: self.health.last_good().to_vec(),
             persistence: self.persistence.len(),
             sources: self.fed.sources(),
-            local: self.local.views(),
+            local: self.local.states(),
         }));
     }
 

@@ -15,6 +15,7 @@ impl Node {
         // What was judged of another configuration has other places in it.
         if Arc::ptr_eq(&published.config, &self.config) {
             self.health.resume(now, &published.services, &published.sites, &published.last_good);
+            self.resume_local(now, &published.local);
             self.metrics_changed(now);
             self.sites.resume(published.sites.iter().map(|view| view.confirmed));
         }

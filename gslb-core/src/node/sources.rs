@@ -112,7 +112,7 @@ impl Node {
 
     /// Judges services by their sources and monitors. All at once: the exchange is told once for all of them.
     pub(super) fn judge_fed(&mut self, now: Timestamp, services: impl IntoIterator<Item = usize>) {
-        let mut any = false;
+        let (mut any, mut has_turned) = (false, false);
         for service in services {
             let (Some(feed), Some(monitored)) = (self.fed.view(service), self.fed.monitored.get(&service))
             else {
@@ -131,12 +131,16 @@ impl Node {
             };
             let before = self.health.own(service);
             self.health.local_verdict(now, service, state, &reason, response_time, traffic);
-            if self.health.own(service) != before {
+            let after = self.health.own(service);
+            if after != before {
                 self.tell_local(service);
             }
+            has_turned |= after.map(|(state, _)| state) != before.map(|(state, _)| state);
         }
-        if any {
-            self.metrics_changed(now);
+        match (any, has_turned) {
+            (_, true) => self.metrics_changed(now),
+            (true, false) => self.metrics_moved(now),
+            (false, false) => (),
         }
     }
 }
@@ -242,15 +246,15 @@ mod tests {
             (Hearing::Heard(Health::Down), Some(Down), "source lb1 says WORD"),
             (Hearing::Heard(Health::Up), Some(Down), "checks"),
             (Hearing::Heard(Health::Up), None, "source lb1 says WORD"),
-            (Hearing::Silent, None, "source lb1 says nothing: refused"),
-            (Hearing::Silent, Some(Up), "checks; source lb1 says nothing: refused"),
-            (Hearing::Heard(Health::Unknown), None, "source lb1 says what is not understood: 'WORD'"),
-            (Hearing::Unheard, None, "nothing is heard of source lb1 yet"),
             (
                 Hearing::Heard(Health::Unsaid),
                 None,
                 "source lb1 says WORD, which is not whether it is up: bind a monitor",
             ),
+            (Hearing::Silent, None, "source lb1 says nothing: refused"),
+            (Hearing::Silent, Some(Up), "checks; source lb1 says nothing: refused"),
+            (Hearing::Heard(Health::Unknown), None, "source lb1 says what is not understood: 'WORD'"),
+            (Hearing::Unheard, None, "nothing is heard of source lb1 yet"),
         ] {
             assert_eq!(said(hearing, monitors).1, reason, "{hearing:?}");
         }

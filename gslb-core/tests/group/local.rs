@@ -8,13 +8,16 @@ use lb_core::{Balancer, BalancerSettings, Client, LocalPersistence, MemberId, Me
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-const A: &str = "a/1";
-const B: &str = "b/1";
+pub(crate) const A: &str = "a/1";
+pub(crate) const B: &str = "b/1";
 
 /// Services of `a` by index: web-a stands for the LB virtual server, one and two are behind it.
-const WEB_A: usize = 0;
-const WEB_B: usize = 1;
+pub(crate) const WEB_A: usize = 0;
+pub(crate) const WEB_B: usize = 1;
 const WEB_91: usize = 2;
+
+/// Client connections that the virtual server takes.
+pub(crate) const PLACES: u64 = 100;
 
 /// The group of the other tests, with an LB virtual server before two services in `a`.
 fn text(text: String) -> String {
@@ -34,19 +37,21 @@ fn text(text: String) -> String {
 }
 
 /// A group whose node a/1 has a data plane: a real balancer.
-struct Site {
-    net: Net,
-    balancer: Balancer,
+pub(crate) struct Site {
+    pub(crate) net: Net,
+    pub(crate) balancer: Balancer,
     open: Vec<MemberId>,
+    /// Connections of clients that ask nothing.
+    pub(crate) idle: u64,
 }
 
 impl Site {
-    fn new(nodes: &[&str]) -> Self {
+    pub(crate) fn new(nodes: &[&str]) -> Self {
         Site::with(nodes, "")
     }
 
     /// With these lines in the GSLB virtual server.
-    fn with(nodes: &[&str], policy: &str) -> Self {
+    pub(crate) fn with(nodes: &[&str], policy: &str) -> Self {
         let member = |name: &str| MemberSettings {
             name: ServiceName::new(name).unwrap(),
             weight: Weight::ONE,
@@ -67,14 +72,14 @@ impl Site {
             text(plain).replace(named, &format!("name = \"www\"\n{policy}services"))
         });
         let balancer = Balancer::new(net.now, settings);
-        let mut site = Site { net, balancer, open: Vec::new() };
+        let mut site = Site { net, balancer, open: Vec::new(), idle: 0 };
         site.net.rtt(A, 20);
         site.net.rtt(B, 60);
         site
     }
 
     /// Lets time pass; once a second the data plane shows itself, and at once when it was told something.
-    fn run(&mut self, time: Duration) {
+    pub(crate) fn run(&mut self, time: Duration) {
         let until = self.net.now + time;
         while self.net.now < until {
             self.net.run(Duration::from_millis(100));
@@ -96,21 +101,22 @@ impl Site {
     fn show(&mut self) {
         let balancer = self.balancer.view(self.net.now);
         let vserver = LbVserverName::new("front").unwrap();
-        self.net.show(A, vec![LocalView { vserver, connections: self.open.len() as u64, balancer }]);
+        let (connections, max_connections) = (self.open.len() as u64 + self.idle, PLACES);
+        self.net.show(A, vec![LocalView { vserver, connections, max_connections, balancer }]);
     }
 
     /// A client's request comes and stays open.
-    fn request(&mut self) -> bool {
+    pub(crate) fn request(&mut self) -> bool {
         let client = Client { address: Ipv4Addr::LOCALHOST.into(), cookie: None };
         let pick = self.balancer.pick(self.net.now, &client, &[]);
-        for pick in &pick {
+        if let Ok(pick) = &pick {
             self.balancer.reached(self.net.now, pick.member);
             self.open.push(pick.member);
         }
         pick.is_ok()
     }
 
-    fn answer(&mut self) {
+    pub(crate) fn answer(&mut self) {
         for member in self.open.drain(..) {
             self.balancer.first_byte(self.net.now, member, Rtt::from_micros(7_000));
             self.balancer.traffic(self.net.now, member, 1_000, 2);
@@ -118,17 +124,17 @@ impl Site {
         }
     }
 
-    fn set(&mut self, service: &str, passes: bool) {
+    pub(crate) fn set(&mut self, service: &str, passes: bool) {
         self.net.set_service(A, service.trim_start_matches("web-"), passes);
     }
 
-    fn judged(&self, node: &str, service: usize) -> (ServiceState, Judge) {
+    pub(crate) fn judged(&self, node: &str, service: usize) -> (ServiceState, Judge) {
         let view = &self.net.published(node).services[service];
         (view.state, view.judge)
     }
 
     /// Lets time pass until a node judges web-a so; how long that took.
-    fn until(&mut self, node: &str, state: ServiceState) -> Duration {
+    pub(crate) fn until(&mut self, node: &str, state: ServiceState) -> Duration {
         let begun: Timestamp = self.net.now;
         while self.judged(node, WEB_A).0 != state {
             assert!(self.net.now.since(begun) < secs(120), "{node} does not come to {state}");
@@ -193,7 +199,7 @@ fn a_site_that_can_take_nothing_more_is_not_answered_anywhere() {
     assert!(full <= secs(2) && reason.contains("limit"), "{full:?} {reason}");
     site.answer();
     let room = site.until(B, ServiceState::Up);
-    assert!(room <= secs(2), "{room:?}");
+    assert!(room <= secs(4), "seen three times in a row, and told with the next word: {room:?}");
 
     for name in ["web-91", "web-92"] {
         site.balancer.handle_drain(site.net.now, &ServiceName::new(name).unwrap(), Some(secs(60)));
@@ -248,7 +254,7 @@ fn a_data_plane_that_falls_silent_takes_its_site_out() {
     site.net.run(Duration::from_millis(200));
     assert_eq!((site.judged(A, WEB_A).0, site.judged(B, WEB_A).0), (ServiceState::Down, ServiceState::Down));
     let published = site.net.published(A);
-    assert!(published.local[0].is_none());
+    assert!(!published.local[0].as_ref().unwrap().is_heard);
     assert!(published.services.iter().all(|service| service.traffic.is_none()));
     site.run(secs(2));
     assert_eq!((site.judged(A, WEB_A).0, site.judged(B, WEB_A).0), (ServiceState::Up, ServiceState::Up));
@@ -282,7 +288,12 @@ fn what_several_nodes_of_a_site_see_adds_up() {
         balancer.state = state;
         balancer.members[0].active = active;
         balancer.members[1].active = 0;
-        LocalView { vserver: LbVserverName::new("front").unwrap(), connections: 10, balancer }
+        LocalView {
+            vserver: LbVserverName::new("front").unwrap(),
+            connections: 10,
+            max_connections: PLACES,
+            balancer,
+        }
     };
     let other = view(&site, ServiceState::Up, 4);
     site.net.show("a/2", vec![other]);
@@ -352,7 +363,12 @@ fn another_site_answers_the_vip_that_has_the_least_to_do() {
             (member.out, member.active, member.response_time) = (None, load, Some(Rtt::from_micros(5)));
             (member.ttfb, member.window_bytes) = (Some(Rtt::from_micros(7)), u64::from(load));
             member.window_packets = u64::from(load);
-            LocalView { vserver: LbVserverName::new(name).unwrap(), connections: 1, balancer }
+            LocalView {
+                vserver: LbVserverName::new(name).unwrap(),
+                connections: 1,
+                max_connections: PLACES,
+                balancer,
+            }
         };
         let web_a2 = net.hosts[0].config.services.iter().position(|s| s.name.as_str() == "web-a2").unwrap();
         for (loads, expected) in [((9, 4), web_a2), ((4, 9), WEB_A), ((5, 4), web_a2)] {

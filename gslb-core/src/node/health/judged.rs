@@ -83,17 +83,24 @@ impl Judged {
     }
 
     /// A service of the own site: up if this node or one of its neighbours sees it up, as it is for the other sites. So all
-    /// nodes of the group answer alike, and a node that has just been started takes nothing out.
+    /// nodes of the group answer alike, and a node that has just been started takes nothing out. Its response time is the mean of
+    /// those that see it so.
     pub(super) fn among_neighbours(&self, counts: impl Fn(&NodeId) -> bool) -> Option<Verdict> {
         let own = self.own.as_ref()?;
-        let better = self.words.together(counts).filter(|(word, _)| {
+        let better = self.words.together(&counts).filter(|(word, _)| {
             (*word == ServiceState::Up && own.state != ServiceState::Up)
                 || (*word == ServiceState::Down && own.state == ServiceState::Learning)
         });
-        let Some((state, node)) = better else { return Some(own.verdict(own.by)) };
-        let reason = format!("said by {node}; here: {}", own.reason);
-        let response_time = own.response_time.or(self.words.response_time());
-        Some(Verdict { state, judge: Judge::SiteWord, reason, response_time })
+        let verdict = match better {
+            None => own.verdict(own.by),
+            Some((state, node)) => {
+                let reason = format!("said by {node}; here: {}", own.reason);
+                Verdict { state, judge: Judge::SiteWord, reason, response_time: None }
+            }
+        };
+        let here = own.response_time.filter(|_| own.state == verdict.state);
+        let times = self.words.response_times(verdict.state, &counts).chain([here]);
+        Some(Verdict { response_time: lb_core::mean(times), ..verdict })
     }
 
     /// A service of another site. `None` leaves it as it is: nothing was said yet that counts.
@@ -105,7 +112,9 @@ impl Judged {
         site: SiteIndex,
     ) -> Option<Verdict> {
         let site = config.sites.get(site.get())?;
-        let word = self.words.together(|node| contact.counts(now, node));
+        let counts = |node: &NodeId| contact.counts(now, node);
+        let word = self.words.together(counts);
+        let said = |state| lb_core::mean(self.words.response_times(state, counts));
         let known = trigger::Known {
             is_silent: contact.is_down(),
             word: word.map(|(state, _)| state),
@@ -114,8 +123,8 @@ impl Judged {
         match trigger::judge(site.trigger_monitor, known) {
             Judge::RemoteMonitors => {
                 let own = self.own.as_ref()?.verdict(Judge::RemoteMonitors);
-                let said = self.words.response_time().filter(|_| !contact.is_down());
-                Some(Verdict { response_time: said.or(own.response_time), ..own })
+                let told = said(own.state).filter(|_| !contact.is_down());
+                Some(Verdict { response_time: told.or(own.response_time), ..own })
             }
             Judge::Silence => {
                 let reason = format!("no word from site {} for {:?}", site.name, config.mep.down_delay);
@@ -137,8 +146,7 @@ impl Judged {
                     Some(relay) => format!("said by {node}, relayed by {relay}"),
                     None => format!("said by {node}"),
                 };
-                let response_time = self.words.response_time();
-                Some(Verdict { state, judge: Judge::SiteWord, reason, response_time })
+                Some(Verdict { state, judge: Judge::SiteWord, reason, response_time: said(state) })
             }
         }
     }

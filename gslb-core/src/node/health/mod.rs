@@ -336,12 +336,9 @@ impl Health {
         };
         let Some(verdict) = verdict else { return };
         judged.response_time = verdict.response_time;
-        let judge = std::mem::replace(&mut judged.judge, verdict.judge);
-        // Why nobody knows is news, however long nobody has.
-        let is_learning = verdict.state == ServiceState::Learning;
-        if (judge, judged.state) != (verdict.judge, verdict.state) || is_learning {
-            judged.reason.clone_from(&verdict.reason);
-        }
+        judged.judge = verdict.judge;
+        // Why it is so may be news while it stays so.
+        judged.reason.clone_from(&verdict.reason);
         if judged.state == verdict.state {
             return;
         }

@@ -11,13 +11,14 @@ pub(super) struct Words {
     said: BTreeMap<NodeId, Said>,
     /// Of those who see some.
     traffic: BTreeMap<NodeId, Traffic>,
-    response_time: Option<Rtt>,
 }
 
 /// A node's word about a service of its site.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     state: ServiceState,
+    /// What its monitors measure.
+    response_time: Option<Rtt>,
     /// Said in an earlier session: until then it stands although the node says now that it is learning, as one does that has
     /// just been started (behaviour 4). A node that says so in the session in which it knew better has lost its checker, and
     /// what it said before must not stand for ever (faults I-57).
@@ -43,11 +44,7 @@ impl Words {
         let earlier = self.said.get(node).and_then(|said| said.stands_until);
         let stands = earlier.is_some_and(|until| now < until);
         if state != ServiceState::Learning || !stands {
-            self.said.insert(node.clone(), Said { state, stands_until: None });
-        }
-        // A node that is learning does not take back what another node of its site measured.
-        if state != ServiceState::Learning || response_time.is_some() {
-            self.response_time = response_time;
+            self.said.insert(node.clone(), Said { state, response_time, stands_until: None });
         }
     }
 
@@ -82,9 +79,15 @@ impl Words {
         all.max_by_key(|(state, _)| rank(*state))
     }
 
-    /// The mean response time of its monitors.
-    pub(super) fn response_time(&self) -> Option<Rtt> {
-        self.response_time
+    /// What the nodes that count measure, of those that say so of it: what one measures that takes it for down is no response
+    /// time of a service that is up.
+    pub(super) fn response_times(
+        &self,
+        state: ServiceState,
+        counts: impl Fn(&NodeId) -> bool,
+    ) -> impl Iterator<Item = Option<Rtt>> {
+        let saying = self.said.iter().filter(move |(node, said)| said.state == state && counts(node));
+        saying.map(|(_, said)| said.response_time)
     }
 }
 

@@ -63,6 +63,54 @@ fn a_node_that_learns_does_not_outvote_one_that_has_checked() {
     assert_eq!(h.services[B1].response_time, Some(Rtt::from_micros(7)));
 }
 
+/// All nodes decide alike, whoever spoke last.
+#[test]
+fn the_response_time_of_a_site_is_the_mean_of_its_nodes_that_see_it_up() {
+    let us = |n| Some(Rtt::from_micros(n));
+    let mut h = health();
+    for peer in ["b/1", "b/2"] {
+        h.peer_up(at(0), site_b(), &node(peer));
+    }
+    h.hears(1, "b/1", B1, Up, us(100), false);
+    h.hears(2, "b/2", B1, Up, us(300), false);
+    assert_eq!(h.services[B1].response_time, us(200));
+    h.hears(3, "b/1", B1, Up, us(100), false);
+    assert_eq!(h.services[B1].response_time, us(200), "it spoke last");
+    h.hears(4, "b/2", B1, Down, us(900), false);
+    assert_eq!(h.services[B1].response_time, us(100), "it sees it down");
+    h.hears(5, "b/2", B1, Up, None, false);
+    assert_eq!(h.services[B1].response_time, us(100), "it measures nothing");
+    h.hears(6, "b/2", B1, Up, us(300), false);
+    h.peer_down(at(7), site_b(), &node("b/2"));
+    h.hears(8, "b/1", B1, Up, us(100), false);
+    h.runs_until(30);
+    h.hears(31, "b/1", B1, Up, us(100), false);
+    assert_eq!(h.services[B1].response_time, us(100), "it is gone");
+}
+
+#[test]
+fn the_nodes_of_the_site_itself_take_the_same_mean() {
+    let us = |n| Some(Rtt::from_micros(n));
+    let mut h = health();
+    h.peer_up(at(0), site_a(), &node("a/2"));
+    h.own_verdict(at(1), A1, Up, "all monitors pass");
+    h.own_response_time(at(1), A1, us(100));
+    h.hears(2, "a/2", A1, Up, us(300), false);
+    assert_eq!(h.services[A1].response_time, us(200));
+    assert_eq!(h.own(A1), Some((Up, us(100))), "this is what it tells others, and its own data plane");
+    h.own_verdict(at(3), A1, Down, "refused");
+    assert_eq!((h.services[A1].state, h.services[A1].response_time), (Up, us(300)));
+}
+
+/// Why it is down is news although it stays so.
+#[test]
+fn the_reason_is_the_latest() {
+    let mut h = health();
+    h.own_verdict(at(1), A1, Down, "refused");
+    h.own_verdict(at(2), A1, Down, "no answer within 2s");
+    assert_eq!((h.services[A1].reason.as_str(), h.services[A1].since), ("no answer within 2s", at(1)));
+}
+
 /// Faults I-57: who knew, and knows no longer in the same session, has lost its checker.
 #[test]
 fn a_node_that_lost_its_checker_is_believed() {
