@@ -9,6 +9,7 @@ use crate::sessions::Session;
 use crate::traffic::Traffic;
 use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteIndex, SiteName, Timestamp};
 use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric, SessionKey};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Node {
@@ -144,13 +145,18 @@ impl Node {
         let confirmed = self.neighbours.confirmed();
         let Some(settled) = self.neighbours.settle(now) else { return };
         self.stats.shared_out += 1;
+        let asked = settled.asked.iter().filter(|peer| self.mep.ask_snapshot(now, peer));
+        let asked: BTreeSet<&NodeId> = asked.collect();
         let neighbours = &self.neighbours;
-        let is_unconfirmed = |ldns| neighbours.is_ours(ldns) || settled.is_orphaned(ldns);
+        // One of version 1.0 cannot be asked: its words confirm what it may not know, as those of all nodes did then.
+        let tells_again = |ldns| asked.contains(neighbours.share().owner(ldns));
+        let is_unconfirmed = |ldns| {
+            neighbours.is_ours(ldns)
+                || settled.is_orphaned(ldns)
+                || (settled.is_inherited(ldns) && tells_again(ldns))
+        };
         self.own.shared_out(confirmed, is_unconfirmed, &self.shared.rtts);
         self.prober.set_share(now, neighbours.share().clone());
-        for peer in settled.unheard {
-            self.mep.ask_snapshot(now, &peer);
-        }
         self.publish_soon(now);
     }
 

@@ -66,14 +66,21 @@ pub(crate) struct Settled {
     before: Share,
     /// Nobody vouches for what these told before.
     restarted: BTreeSet<NodeId>,
-    /// Those that were not listened to: they must tell again.
-    pub(crate) unheard: Vec<NodeId>,
+    /// Nor for what these told. Who has their share now may never have heard of it.
+    gone: BTreeSet<NodeId>,
+    /// Those that must tell all again: who was not listened to; and everybody, if somebody is gone, to vouch for what they have of it.
+    pub(crate) asked: BTreeSet<NodeId>,
 }
 
 impl Settled {
     /// Whether the words of no neighbour confirm what was told of an LDNS up to now.
     pub(crate) fn is_orphaned(&self, ldns: Ldns) -> bool {
         !self.restarted.is_empty() && self.restarted.contains(self.before.owner(ldns))
+    }
+
+    /// Whether it was told by a neighbour that is gone.
+    pub(crate) fn is_inherited(&self, ldns: Ldns) -> bool {
+        !self.gone.is_empty() && self.gone.contains(self.before.owner(ldns))
     }
 }
 
@@ -127,15 +134,20 @@ impl Neighbours {
         if gone.is_empty() && !self.has_newcomer {
             return None;
         }
-        let mut settled =
-            Settled { before: self.share.clone(), restarted: BTreeSet::new(), unheard: Vec::new() };
+        let (restarted, lost, asked) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut settled = Settled { before: self.share.clone(), restarted, gone: lost, asked };
         for (peer, session) in gone {
             self.heard.remove(&peer);
             if let Session::Restarted { at, boot } = session {
                 self.comes(now, &peer, boot);
-                settled.unheard.extend(Some(peer.clone()).filter(|_| at < now));
+                settled.asked.extend(Some(peer.clone()).filter(|_| at < now));
                 settled.restarted.insert(peer);
+            } else {
+                settled.gone.insert(peer);
             }
+        }
+        if !settled.gone.is_empty() {
+            settled.asked.extend(self.heard.keys().cloned());
         }
         self.share_out();
         self.has_newcomer = false;

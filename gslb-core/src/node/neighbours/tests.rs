@@ -1,6 +1,10 @@
 //! Neighbours that come, go, flap and restart, and what that costs.
 
 use super::*;
+use crate::cell::Cell;
+use crate::node::own_column::OwnColumn;
+use crate::table::RttTable;
+use gslb_types::{Reach, Rtt, SiteIndex};
 
 fn ms(n: u64) -> Timestamp {
     Timestamp::from_micros(n * 1000)
@@ -132,11 +136,52 @@ fn what_a_process_told_is_nobody_s_once_another_has_taken_its_place() {
     n.walks(1000);
     n.restarts(50_000, "a/2", 2);
     let settled = n.settle(ms(50_000)).unwrap();
-    assert_eq!((settled.unheard.len(), n.sharing().len(), n.poll_timeout()), (0, 3, None));
+    assert_eq!((settled.asked.len(), n.sharing().len(), n.poll_timeout()), (0, 3, None));
     for l in (0..99).map(ldns) {
         assert_eq!(settled.is_orphaned(l), n.share().owner(l).to_string() == "a/2", "{l}");
     }
     assert_eq!(n.told_since(&node("a/2")), Some(ms(50_000)));
+}
+
+/// Faults I-46: whoever has the share of a dead neighbour now may never have heard of what that one told.
+#[test]
+fn who_inherits_a_share_confirms_only_what_it_has_told_itself() {
+    let (mut n, site) = (neighbours(), SiteIndex::new(0).unwrap());
+    n.up(0, "a/2");
+    n.up(0, "a/3");
+    n.walks(1000);
+    let table = RttTable::new(1, 1);
+    let mut column = OwnColumn::new(site, Duration::from_millis(5), Duration::from_secs(60));
+    let rtt = Reach::Known(Rtt::from_micros(27_000));
+    for l in (0..99).map(ldns) {
+        table.sighted(l, ms(0));
+        column.admitted(l);
+        column.told(ms(10_000), l, Cell::new(rtt, None, ms(10_000)), &table);
+    }
+    let owner = |n: &Neighbours, l| n.share().owner(l).to_string();
+    let before: Vec<String> = (0..99).map(|l| owner(&n, ldns(l))).collect();
+    for (peer, word) in [("a/2", 40_000), ("a/3", 49_000)] {
+        n.heard.get_mut(&node(peer)).unwrap().last_word = ms(word);
+    }
+    n.peer_down(ms(50_000), &node("a/2"), true);
+    let confirmed = n.confirmed();
+    let settled = n.settle(ms(50_000)).unwrap();
+    assert_eq!(settled.asked, [node("a/3")].into());
+    column.shared_out(confirmed, |l| n.is_ours(l) || settled.is_inherited(l), &table);
+    // The heir goes on to speak, of everything but this.
+    n.heard.get_mut(&node("a/3")).unwrap().last_word = ms(500_000);
+    let last_true = |n: &Neighbours, l| table.cell(ldns(l), site).unwrap().last_true(n.confirmed());
+    let mut inherited = None;
+    for (l, before) in (0..99).zip(&before) {
+        let now = owner(&n, ldns(l));
+        let kept = before == "a/3" && now == "a/3";
+        inherited = inherited.or((before == "a/2" && now == "a/3").then_some(l));
+        assert_eq!(last_true(&n, l), ms(if kept { 500_000 } else { 40_000 }), "{l}: {before}, then {now}");
+    }
+    // What it tells of it counts as its own.
+    let l = inherited.unwrap();
+    column.told(ms(51_000), ldns(l), Cell::new(rtt, None, ms(51_000)), &table);
+    assert_eq!(last_true(&n, l), ms(500_000));
 }
 
 #[test]
@@ -148,7 +193,7 @@ fn a_neighbour_that_restarts_again_at_once_is_listened_to_a_second_later_and_ask
     assert_eq!(n.walks(50_000), 1);
     n.restarts(50_300, "a/2", 3);
     assert_eq!((n.told_since(&node("a/2")), n.poll_timeout()), (None, Some(ms(51_000))));
-    assert_eq!(n.settle(ms(51_000)).unwrap().unheard, [node("a/2")]);
+    assert_eq!(n.settle(ms(51_000)).unwrap().asked, [node("a/2")].into());
     assert_eq!(n.told_since(&node("a/2")), Some(ms(51_000)));
 }
 
