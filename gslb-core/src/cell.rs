@@ -161,6 +161,11 @@ impl Cell {
         teller.map_or(self.confirmed(), |(_, told)| told.last_word.max(self.confirmed()))
     }
 
+    /// Whether this was true later than what is known.
+    pub(crate) fn is_later_than(self, known: Cell, confirmed: Confirmed) -> bool {
+        self.confirmed() > known.last_true(Some(confirmed))
+    }
+
     /// What counts at `now`: a value older than `max_age` is pending again (faults I-46).
     pub fn current(self, now: Timestamp, max_age: Duration, confirmed: Option<Confirmed>) -> Reach {
         if now.since(self.last_true(confirmed)) > max_age { Reach::Pending } else { self.reach() }
@@ -238,6 +243,21 @@ mod tests {
         let round = (0..256).fold(after, |confirmed, n| confirmed.then(at(600 + n)));
         assert_eq!(round.number, after.number);
         assert_eq!(cell.told_by(after).last_true(Some(round)), at(120), "numbers come round");
+    }
+
+    /// A relay may have of a site what the site has taken back since; storm 4475.
+    #[test]
+    fn what_nobody_vouches_for_is_news_only_where_nothing_later_is_known() {
+        let before = Confirmed::new(at(90), at(161));
+        let confirmed = before.then(at(166));
+        let from_the_relay = |stamp| Cell::measured(known(121), None, at(stamp));
+        let taken_back = Cell::new(Reach::Unreachable, None, at(143)).told_by(before);
+        let is_news = |stamp, known| from_the_relay(stamp).is_later_than(known, confirmed);
+        assert_eq!([137, 161, 162].map(|stamp| is_news(stamp, taken_back)), [false, false, true]);
+        assert!(is_news(137, Cell::default()), "of an LDNS of which the site has said nothing");
+        let withdrawn = Cell::new(Reach::Pending, None, at(143)).told_by(before);
+        assert!(!is_news(137, withdrawn), "a withdrawal is a word, too");
+        assert_eq!(from_the_relay(137).last_true(Some(confirmed)), at(137), "nobody's words confirm it");
     }
 
     #[test]

@@ -31,6 +31,21 @@ fn persistence_sessions_are_those_of_the_whole_group() {
     assert!(NODES.iter().all(|node| net.session(node, 1).is_none() && net.published(node).persistence == 0));
 }
 
+/// Behaviour 6: the same site at every node, also after the first node's death; here of one that was cut off from another until
+/// then.
+#[test]
+fn a_session_survives_its_node_where_that_was_not_heard() {
+    let mut net = group();
+    net.cut("a/1", "c/1");
+    net.run(secs(12));
+    net.use_session("a/1", 1, "web-a");
+    net.run(secs(6));
+    assert_eq!((net.session("b/1", 1).as_deref(), net.session("c/1", 1)), (Some("web-a"), None));
+    net.kill("a/1");
+    net.run(secs(11 + 6));
+    assert_eq!(net.session("c/1", 1).as_deref(), Some("web-a"), "b/1 has told it on");
+}
+
 /// Behaviour 4: told every 5 s.
 #[test]
 fn a_use_is_told_five_seconds_later_together_with_all_others() {

@@ -158,9 +158,6 @@ impl Storm {
         let what = self.chance.below(12);
         self.world.remark(format!("process {what} {n}"));
         let span = self.chance.within(Duration::from_secs(40));
-        if what < 3 {
-            self.process_ends(n);
-        }
         match what {
             0 => self.world.kill(n),
             1 => self.world.restart(n),

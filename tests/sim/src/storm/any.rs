@@ -23,7 +23,7 @@ const SITES: [&str; 32] = [
 /// A world with a group of any size and settings, whose nodes do not run yet.
 pub(super) fn world(chance: &mut Chance, options: &Options, seed: u64) -> World {
     let nodes = any_number(chance, options);
-    let group = any_group(chance, nodes);
+    let group = any_small_table(seed, any_group(chance, nodes));
     match World::new(group, seed ^ 0x5eed) {
         Ok(mut world) => {
             if nodes > FEW {
@@ -103,6 +103,17 @@ fn any_group(chance: &mut Chance, nodes: usize) -> Group {
         set("mep.metrics_interval", &["\"1s\"", "\"2s\""]);
     }
     group
+}
+
+/// Lets one site of every fourth group have less room than the others: it pushes out what they keep. That is drawn apart.
+fn any_small_table(seed: u64, group: Group) -> Group {
+    let mut chance = Chance::new(seed ^ 0x7ab1e);
+    let place = chance.place(group.sites().len());
+    let small = group.sites().nth(place).filter(|_| chance.below(4) == 0).map(str::to_owned);
+    match small {
+        Some(site) => group.with("ldns.cap", "300").with_at(&site, "ldns.cap", "30"),
+        None => group,
+    }
 }
 
 /// A resolver in a network of its own.

@@ -30,7 +30,6 @@ const ALIVE: Duration = Duration::from_secs(100);
 pub(super) struct Sessions(BTreeMap<SessionKey, Use>);
 
 struct Use {
-    by: HostIndex,
     service: usize,
     at: Timestamp,
     in_peace: bool,
@@ -46,11 +45,6 @@ impl Storm {
     /// A clock has jumped: to that node the sessions so far are older than to the others, or have ended.
     pub(super) fn clock_jumped(&mut self) {
         self.sessions.0.clear();
-    }
-
-    /// A process ends. Who was cut off from it may never hear of its sessions: each is told by the node that used it.
-    pub(super) fn process_ends(&mut self, n: HostIndex) {
-        self.sessions.0.retain(|_, used| used.by != n);
     }
 
     /// All sessions are told within an exchange interval.
@@ -70,7 +64,7 @@ impl Storm {
         let service = before.map_or(any, |used| used.service);
         self.world.remark(format!("{address} is sent to {service} at {n}"));
         if self.world.use_session(n, key, service) {
-            self.sessions.0.insert(key, Use { by: n, service, at: now, in_peace });
+            self.sessions.0.insert(key, Use { service, at: now, in_peace });
         }
     }
 
@@ -80,7 +74,7 @@ impl Storm {
         let services = &hosts[0].config().services;
         let wrong = self.sessions.0.iter().find_map(|(key, used)| {
             let known: Vec<_> = hosts.iter().map(|host| host.session(now, key)).collect();
-            // Nobody may have been told of it, if who used it was cut off until the end.
+            // Nobody may have been told of it, if who used it was cut off until the end of its process.
             let is_alive = now.since(used.at) < ALIVE && known.iter().any(Option::is_some);
             let said: Vec<_> = known.iter().map(|known| known.as_ref().map(|known| &known.service)).collect();
             let last = services.get(used.service).map(|service| &service.name);
