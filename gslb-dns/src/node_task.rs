@@ -1,6 +1,7 @@
 //! The one task that owns the node's machine: feeds it, and carries out what it says.
 
 use crate::clock::Clock;
+use crate::listen::Noted;
 use crate::local::Ear;
 use futures_util::FutureExt;
 use gslb_core::{Input, LocalView, Node, Output};
@@ -8,7 +9,6 @@ use gslb_types::Timestamp;
 use mep_core::carrier::{CarrierCommand, CarrierEvent};
 use probes_io::{Reply, Request};
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -22,7 +22,7 @@ const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
 /// The machine's connections to the rest of the process.
 pub(crate) struct Channels {
-    pub(crate) sightings: mpsc::Receiver<IpAddr>,
+    pub(crate) sightings: mpsc::Receiver<Noted>,
     pub(crate) replies: mpsc::Receiver<Reply>,
     pub(crate) events: mpsc::Receiver<CarrierEvent>,
     pub(crate) requests: mpsc::Sender<Request>,
@@ -77,7 +77,7 @@ impl NodeTask<'_> {
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = sleep => self.woken(),
-                Some(ldns) = self.channels.sightings.recv() => self.sightings(ldns),
+                Some(noted) = self.channels.sightings.recv() => self.sightings(noted),
                 Some(reply) = self.channels.replies.recv() => self.replies(reply),
                 Some(event) = self.channels.events.recv() => self.events(event),
                 Ok(()) = self.channels.local.changed() => self.views(),
@@ -146,12 +146,12 @@ impl NodeTask<'_> {
         self.node.handle_input(self.clock.now(), Input::Local(views));
     }
 
-    fn sightings(&mut self, first: IpAddr) {
+    fn sightings(&mut self, first: Noted) {
         let now = self.clock.now();
-        self.node.handle_input(now, Input::Sighting(first));
+        self.node.handle_input(now, first.into());
         for _ in 1..BATCH {
             let Ok(next) = self.channels.sightings.try_recv() else { break };
-            self.node.handle_input(now, Input::Sighting(next));
+            self.node.handle_input(now, next.into());
         }
     }
 
@@ -222,7 +222,7 @@ vserver = "www"
         Arc::new(config::load(Path::new("gslb.toml"), &mut read, None).unwrap())
     }
 
-    fn channels(sightings: mpsc::Receiver<IpAddr>, requests: mpsc::Sender<Request>) -> Channels {
+    fn channels(sightings: mpsc::Receiver<Noted>, requests: mpsc::Sender<Request>) -> Channels {
         Channels {
             sightings,
             replies: mpsc::channel(1).1,
@@ -255,7 +255,7 @@ vserver = "www"
         };
         let stop = CancellationToken::new();
         let task = tokio::spawn(supervise(make, clock, channels, stop.clone()));
-        sightings.send([192, 0, 2, 53].into()).await.unwrap();
+        sightings.send(Noted::Sighting([192, 0, 2, 53].into())).await.unwrap();
         assert!(probes.recv().await.is_some(), "the second one probes what was seen meanwhile");
         assert_eq!(lives.load(Ordering::Relaxed), 2);
         assert!(shared.published.load().generation > 0);

@@ -8,7 +8,7 @@ mod tcp;
 mod tls;
 mod udp;
 
-pub(crate) use sightings::{SightingFilter, SightingSender, sighting_channel};
+pub(crate) use sightings::{Noted, SightingFilter, SightingSender, sighting_channel};
 pub(crate) use tls::TlsError;
 
 use registry::Limits;

@@ -1,8 +1,8 @@
 //! DNS over TCP (RFC 7766), and over TLS within it (RFC 7858): two-byte lengths, pipelining, reuse, half-close; our own
 //! framing, because hickory-server's has no cap on connections and its accept loop spins when descriptors run out.
 
-use super::Context;
 use super::registry::{Place, Registry};
+use super::{Context, Noted};
 use gslb_core::dns::{Transport, answer};
 use gslb_core::{DnsCounters, Shared};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -199,7 +199,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let answered =
                 answer(&context.shared, &published, request, self.source, self.transport, now, buffer);
             if let Some(ldns) = answered.sighting {
-                context.sightings.send(ldns);
+                context.sightings.send(Noted::Sighting(ldns));
+            }
+            if let Some((key, service)) = answered.session {
+                context.sightings.send_session(&published, key, service);
             }
             if let (Some(reply), Ok(len)) = (buffer.get(..answered.len), u16::try_from(answered.len))
                 && len > 0

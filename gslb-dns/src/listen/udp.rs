@@ -147,6 +147,9 @@ impl Responder<'_> {
         if let Some(ldns) = answered.sighting {
             self.filter.note(ldns, now);
         }
+        if let Some((key, service)) = answered.session {
+            self.filter.note_session(published, key, service, now);
+        }
         answered.len
     }
 }

@@ -81,6 +81,12 @@ impl World {
         {
             self.turn(n, Some(Input::Sighting(ldns)));
         }
+        if let Some((key, service)) = answered.session
+            && let Some(service) = published.config.services.get(service)
+            && self.hosts[n].wake().is_some()
+        {
+            self.turn(n, Some(Input::Session { key, service: service.name.clone() }));
+        }
         answer
     }
 
