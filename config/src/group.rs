@@ -1,6 +1,7 @@
 //! What stands where: sites, nodes and services.
 
 use crate::error::instead;
+use crate::lb;
 use crate::location;
 use crate::model::{Monitor, Node, Service, Site};
 use crate::monitor;
@@ -200,6 +201,8 @@ pub(crate) fn services(
             t.refuse("monitors", why);
         }
         let enabled = t.flag("enabled");
+        let max_clients = t.item("max_clients").and_then(|i| i.number(1..=u64::from(u32::MAX)));
+        let max_bandwidth = t.item("max_bandwidth").and_then(|i| lb::rate(&i));
         let Some(name) = name else { continue };
         // Its own number even if one before it is left out: two must never look like one.
         services.names.give(name.as_str(), i, t);
@@ -221,6 +224,8 @@ pub(crate) fn services(
             remote_threshold,
             lb_vserver,
             feed,
+            max_clients,
+            max_bandwidth,
             enabled,
         });
     }

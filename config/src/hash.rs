@@ -8,7 +8,7 @@
 use crate::location::{Location, Place};
 use crate::model::{Config, Node, Service, Site};
 use crate::monitor;
-use crate::policy::{Domain, Vserver};
+use crate::policy::{Domain, Failback, Vserver};
 use gslb_types::{Transport, TriggerMonitor};
 use siphasher::sip::SipHasher24;
 use std::fmt::Display;
@@ -80,7 +80,9 @@ fn service(c: &Config, s: &Service) -> String {
     let behind = behind.map_or(String::new(), |lb| format!(" lb {}", lb.name));
     let fed = s.feed.as_ref().and_then(|feed| c.sources.get(feed.source));
     let fed = fed.map_or(String::new(), |source| format!(" source {}", source.name));
-    format!("{} {site} {} {} {} [{own}]{remote}{behind}{fed}", s.name, s.address, s.port, s.enabled)
+    let limit = |word, limit: Option<u64>| limit.map_or(String::new(), |limit| format!(" {word} {limit}"));
+    let limits = limit("clients", s.max_clients) + &limit("bandwidth", s.max_bandwidth);
+    format!("{} {site} {} {} {} [{own}]{remote}{behind}{fed}{limits}", s.name, s.address, s.port, s.enabled)
 }
 
 fn vserver(c: &Config, v: &Vserver) -> String {
@@ -94,10 +96,18 @@ fn vserver(c: &Config, v: &Vserver) -> String {
     let persistence = v.persistence.map_or(String::new(), |p| {
         format!(" persistence {} {} {} {}", p.id, p.mask_v4, p.mask_v6, p.timeout.as_micros())
     });
+    let spillover = v.spillover.map_or(String::new(), |s| {
+        format!(" spillover {:?} {:?} {:?} {}", s.connections, s.bandwidth, s.health, s.back_at)
+    });
+    let failback = match v.failback {
+        Failback::AtOnce => String::new(),
+        Failback::After(delay) => format!(" failback {}", delay.as_micros()),
+        Failback::Manual => " failback manual".to_owned(),
+    };
     let backup = v.backup.and_then(|backup| c.vservers.get(backup));
     let backup = backup.map_or(String::new(), |backup| format!(" backup {}", backup.name));
     format!(
-        "{} {} {} {} {} {:?} [{}] {} [{bindings}]{threshold}{backup}{persistence}",
+        "{} {} {} {} {} {:?} [{}] {} [{bindings}]{threshold}{backup}{persistence}{spillover}{failback}",
         v.name,
         v.method.as_str(),
         v.backup_method.as_str(),

@@ -288,8 +288,19 @@ pub struct Service {
     pub lb_vserver: Option<usize>,
     /// The foreign load balancer in front of it, whose word on its state counts beside that of its monitors.
     pub feed: Option<Feed>,
+    /// Open transactions at which GSLB virtual servers take it for full.
+    pub max_clients: Option<u64>,
+    /// Bits a second, as the mean of the last 14 s, at which they do.
+    pub max_bandwidth: Option<u64>,
     /// Whether it may be answered at all.
     pub enabled: bool,
+}
+
+impl Service {
+    /// Whether it can be full.
+    pub(crate) fn has_limits(&self) -> bool {
+        self.max_clients.is_some() || self.max_bandwidth.is_some()
+    }
 }
 
 /// A zone this node is authoritative for.

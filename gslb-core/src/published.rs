@@ -5,6 +5,7 @@
 
 use crate::cell::Confirmed;
 use crate::counters::DnsCounters;
+use crate::decide::Place;
 use crate::dns::Zones;
 use crate::node::NodeStats;
 use crate::sessions::{Session, SessionTable};
@@ -52,6 +53,10 @@ pub struct Published {
     /// By virtual server and position in its bindings: whether the service was up the last time one of its family was (for
     /// `all_down = "last_good"`).
     pub last_good: Vec<Vec<bool>>,
+    /// By virtual server: whether it has too much to do, so that clients are sent on to its backup.
+    pub spilled: Vec<bool>,
+    /// By virtual server and family: the place that stands although a better one could be answered (see [`config::Failback`]).
+    pub standing: Vec<[Option<Place>; 2]>,
     /// Persistence sessions kept.
     pub persistence: usize,
     /// The foreign load balancers that services of this site name, as far as this node looks at them.
@@ -261,6 +266,11 @@ impl Published {
     /// Whether an LDNS that asks will be measured: not if it is never probed, nor if there is no room for it.
     pub fn will_measure(&self, ldns: IpAddr) -> bool {
         self.measured.probes(ldns) && self.probing.ldns < self.measured.cap
+    }
+
+    /// The place that stands although a better one could be answered.
+    pub fn standing(&self, vserver: usize, v6: bool) -> Option<Place> {
+        self.standing.get(vserver)?[usize::from(v6)]
     }
 
     /// The services of a virtual server that have an address of this family, as (position in the bindings, service index).

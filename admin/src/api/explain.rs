@@ -121,6 +121,32 @@ pub enum Reason {
         /// Which.
         service: String,
     },
+    /// A place that stands although a better one can be answered.
+    Standing {
+        /// How many virtual servers of the chain come before.
+        link: u16,
+        /// The order.
+        order: u16,
+        /// How many services of it are up.
+        services: usize,
+    },
+    /// A virtual server has too much to do, or too little of it is up.
+    Spilled {
+        /// Which.
+        vserver: String,
+    },
+    /// All services of a virtual server are full.
+    AllFull {
+        /// Which.
+        vserver: String,
+    },
+    /// Nobody can take what is too much.
+    NowhereToSpill,
+    /// A service is full.
+    Full {
+        /// Which.
+        service: String,
+    },
     /// Nothing before it can be answered, so this virtual server answers.
     Backup {
         /// Which.
@@ -339,6 +365,8 @@ fn answer(
 fn step(view: &View<'_>, policy: &config::Vserver, family: Family, reason: gslb_core::Reason) -> Step {
     use gslb_core::Reason as R;
     let service_s = |n: usize| if n == 1 { "1 service is".to_owned() } else { format!("{n} services are") };
+    let vserver =
+        |index: usize| view.config().vservers.get(index).map_or(String::new(), |v| v.name.to_string());
     let (reason, text) = match reason {
         R::NoServiceOfFamily => {
             let wanted = if family == Family::V6 { "IPv6" } else { "IPv4" };
@@ -354,8 +382,35 @@ fn step(view: &View<'_>, policy: &config::Vserver, family: Family, reason: gslb_
             let text = format!("its session led to {service}, which is down or disabled, so it is sent anew");
             (Reason::SessionEnds { service }, text)
         }
+        R::Standing(place, services) => {
+            let (link, order) = (place.link, place.order);
+            let text = format!(
+                "{} up of order {order}, {link} virtual servers into the chain: clients stay there until they may come back",
+                service_s(services)
+            );
+            (Reason::Standing { link, order, services }, text)
+        }
+        R::Spilled(index) => {
+            let vserver = vserver(index);
+            let text = format!("{vserver} has spilled over, so its backup is asked");
+            (Reason::Spilled { vserver }, text)
+        }
+        R::AllFull(index) => {
+            let vserver = vserver(index);
+            let text = format!("all services of {vserver} are full, so its backup is asked");
+            (Reason::AllFull { vserver }, text)
+        }
+        R::NowhereToSpill => (
+            Reason::NowhereToSpill,
+            "no backup can take what is too much, so it is answered all the same".to_owned(),
+        ),
+        R::Full(service) => {
+            let service = view.service(service);
+            let text = format!("{service} is full");
+            (Reason::Full { service }, text)
+        }
         R::Backup(index) => {
-            let vserver = view.config().vservers.get(index).map_or(String::new(), |v| v.name.to_string());
+            let vserver = vserver(index);
             let text =
                 format!("nothing before it can be answered, so the backup virtual server {vserver} answers");
             (Reason::Backup { vserver }, text)

@@ -59,7 +59,7 @@ fn member(item: Item<'_>, services: &Named<Service>) -> Option<LbMember> {
     Some(LbMember { weight: weight.ok()?, max_clients, max_bandwidth, ..plain(service?) })
 }
 
-fn rate(item: &Item<'_>) -> Option<u64> {
+pub(crate) fn rate(item: &Item<'_>) -> Option<u64> {
     if !item.is_text() {
         item.refuse("expected a rate, as in \"100Mbps\"");
         return None;

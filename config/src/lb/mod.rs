@@ -5,6 +5,7 @@ mod members;
 mod model;
 
 pub(crate) use agree::{is_fed, listeners_agree, services_agree};
+pub(crate) use members::rate;
 pub use model::*;
 
 use crate::group::{Named, Overrides};

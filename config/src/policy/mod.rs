@@ -3,6 +3,7 @@
 mod chain;
 mod model;
 mod persistence;
+mod returning;
 
 use crate::dname;
 use crate::error::instead;
@@ -96,12 +97,16 @@ pub(crate) fn vservers(
             order_threshold: t.number("order_threshold", 1..=u32::from(u16::MAX)),
             backup: None,
             persistence: persistence::read(t),
+            spillover: returning::spillover(t, is_fed),
+            failback: returning::failback(t),
+            has_limits: bindings.iter().filter_map(|b| services.get(b.service)).any(Service::has_limits),
             wants_rtt: method == GslbMethod::Rtt,
             bindings,
         });
     }
     chain::join(tables, &mut vservers);
     persistence::agree(tables, &vservers);
+    limits_are_told(services, lb_vservers);
     vservers
 }
 
@@ -133,6 +138,23 @@ fn not_fed(method: LbMethod, without: &str) -> String {
         }
     };
     format!("'{}' needs {what}; {without} need none", method.as_str())
+}
+
+/// What limits of traffic need.
+const NEEDS_TRAFFIC: &str = "needs services that stand for an `lb_vserver`, or have a `source` that tells it: elsewhere nobody sees their traffic";
+
+/// Refuses limits of services whose traffic nobody sees.
+fn limits_are_told(services: &Services<'_>, lb_vservers: &[Option<LbVserver>]) {
+    let limits = [("max_clients", LbMethod::LeastConnections), ("max_bandwidth", LbMethod::LeastBandwidth)];
+    for (number, t) in services.tables.iter().enumerate() {
+        let is_told = |metric| {
+            let alone = [Binding::new(number, Weight::ONE)];
+            lb::is_fed(metric, &alone, services, lb_vservers)
+        };
+        for (limit, _) in limits.iter().filter(|(limit, metric)| t.gives(limit) && !is_told(*metric)) {
+            t.refuse(limit, NEEDS_TRAFFIC);
+        }
+    }
 }
 
 /// The backup addresses: there if, and only if, something uses them.

@@ -38,8 +38,39 @@ pub struct Vserver {
     pub backup: Option<usize>,
     /// Which clients stay at the service they were sent to, if any do.
     pub persistence: Option<Persistence>,
+    /// When clients are sent on to `backup` although services here are up.
+    pub spillover: Option<Spillover>,
+    /// When clients come back to what is preferred, once that can be answered again.
+    pub failback: Failback,
+    /// Whether some of its services have limits of their own.
+    pub has_limits: bool,
     /// Whether this one, or one that it leads to, chooses by RTT, so that its askers must be measured.
     pub wants_rtt: bool,
+}
+
+/// The limits of a virtual server, all its services that are up together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spillover {
+    /// Open transactions at most.
+    pub connections: Option<u64>,
+    /// Bits a second at most, as the mean of the last 14 s.
+    pub bandwidth: Option<u64>,
+    /// Percent of the weights of its services that must be up at least.
+    pub health: Option<u8>,
+    /// Percent of the limits that it must keep to before clients come back.
+    pub back_at: u8,
+}
+
+/// When clients come back to what is preferred.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Failback {
+    /// At once.
+    #[default]
+    AtOnce,
+    /// Once it could be answered for so long without a break.
+    After(Duration),
+    /// When an operator says so, or what they have been sent to cannot be answered any more.
+    Manual,
 }
 
 /// How clients stay at the service they were sent to.

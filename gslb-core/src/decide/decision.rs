@@ -1,5 +1,6 @@
 //! What is decided, and the steps that led there.
 
+use super::place::Place;
 use arrayvec::ArrayVec;
 use gslb_types::{AllDown, GslbMethod, LbMethod, MAX_SITES, Reach, Rtt, SiteIndex};
 
@@ -12,6 +13,16 @@ pub enum Reason {
     Persistent(usize),
     /// The session led to this service, which is down or disabled: the client is sent anew.
     SessionEnds(usize),
+    /// So many services of this place are up, which stands until clients may come back to a better one.
+    Standing(Place, usize),
+    /// This virtual server has too much to do, or too little of it is up, so that its backup is asked.
+    Spilled(usize),
+    /// All services of this virtual server are full, so that its backup is asked.
+    AllFull(usize),
+    /// Nobody can take what is too much, so it is answered all the same.
+    NowhereToSpill,
+    /// This service is full.
+    Full(usize),
     /// Nothing that comes before it can be answered, so this virtual server answers in place of the one that was asked.
     Backup(usize),
     /// So many of its services are up.
@@ -98,6 +109,8 @@ pub struct Decision {
     pub verdict: Verdict,
     /// The virtual server that decided: the one that was asked, or a backup of it (index into the configuration's).
     pub vserver: usize,
+    /// The place that was answered in the order of preference, if something there is up.
+    pub place: Option<Place>,
     /// Whether the answer depended on the turn, so that the round must move on.
     pub took_turn: bool,
     /// The steps that led there.

@@ -1,12 +1,12 @@
 //! The services that may be answered.
 
 use super::contenders::{Contender, Contenders};
-use super::{Deciding, Decision, Family, Reason, Verdict};
+use super::{Deciding, Decision, Family, Place, Reason, Verdict};
 use gslb_types::{AllDown, ServiceState};
 
 /// Which services may be answered.
 #[derive(Clone, Copy)]
-enum Eligible {
+pub(super) enum Eligible {
     Up,
     Learning,
     NotDisabled,
@@ -26,17 +26,16 @@ impl Deciding<'_> {
         contenders: &mut Contenders,
         steps: &mut Decision,
     ) -> Result<Self, Verdict> {
-        for (eligible, reason) in
-            [(Eligible::Up, Reason::Up as fn(usize) -> Reason), (Eligible::Learning, Reason::Learning)]
-        {
-            for link in self.chain() {
-                link.add_eligible(eligible, contenders);
-                if !contenders.is_empty() {
-                    self.hand_to(&link, steps);
-                    steps.say(reason(contenders.len()));
-                    link.keep_order(contenders, steps);
-                    return Ok(link);
-                }
+        if let Some(link) = self.at_standing(contenders, steps).or_else(|| self.up(contenders, steps)) {
+            return Ok(link);
+        }
+        for link in self.chain() {
+            link.add_eligible(Eligible::Learning, contenders);
+            if !contenders.is_empty() {
+                self.hand_to(&link, steps);
+                steps.say(Reason::Learning(contenders.len()));
+                link.keep_order(contenders, steps);
+                return Ok(link);
             }
         }
         let Some(last) = self.chain().filter(|link| link.candidates().next().is_some()).last() else {
@@ -49,6 +48,55 @@ impl Deciding<'_> {
         last.add_eligible(eligible, contenders);
         last.keep_order(contenders, steps);
         Ok(last)
+    }
+
+    /// The first of the chain with services that are up. One with too much to do is passed over, unless all of them are.
+    fn up(&self, contenders: &mut Contenders, steps: &mut Decision) -> Option<Self> {
+        let mut passed = None;
+        for (link, number) in self.chain().zip(0..) {
+            contenders.clear();
+            link.add_eligible(Eligible::Up, contenders);
+            if contenders.is_empty() {
+                continue;
+            }
+            let is_up = contenders.len();
+            let too_much = if link.has_spilled() {
+                Some(Reason::Spilled(link.index))
+            } else if !link.drop_full(contenders, steps) && link.policy.backup.is_some() {
+                Some(Reason::AllFull(link.index))
+            } else {
+                None
+            };
+            if let Some(reason) = too_much {
+                steps.say(reason);
+                passed = passed.or(Some((link, number)));
+                continue;
+            }
+            self.begin(&link, number, is_up, contenders, steps);
+            return Some(link);
+        }
+        let (link, number) = passed?;
+        steps.say(Reason::NowhereToSpill);
+        contenders.clear();
+        link.add_eligible(Eligible::Up, contenders);
+        link.drop_full(contenders, steps);
+        self.begin(&link, number, contenders.len(), contenders, steps);
+        Some(link)
+    }
+
+    /// Chooses among the services of a link that are up.
+    fn begin(
+        &self,
+        link: &Self,
+        number: u16,
+        is_up: usize,
+        contenders: &mut Contenders,
+        steps: &mut Decision,
+    ) {
+        self.hand_to(link, steps);
+        steps.say(Reason::Up(is_up));
+        link.keep_order(contenders, steps);
+        steps.place = contenders.first().map(|c| Place { link: number, order: c.order });
     }
 
     /// The virtual server and its backups, in order. There are no loops (config refuses them).
@@ -98,7 +146,7 @@ impl Deciding<'_> {
     }
 
     /// Adds the eligible services of the family.
-    fn add_eligible(&self, eligible: Eligible, contenders: &mut Contenders) {
+    pub(super) fn add_eligible(&self, eligible: Eligible, contenders: &mut Contenders) {
         for (position, service) in self.candidates().filter(|candidate| self.admits(eligible, *candidate)) {
             if let Some(view) = self.published.services.get(service)
                 && let Some(config) = self.published.config.services.get(service)

@@ -5,6 +5,8 @@
 //!
 //! ```text
 //! eligible: services of the family -> up ones, else those of the backup virtual server, else learning ones, else all_down
+//! spill:    not those that are full, nor of a virtual server with too much to do, while a backup can answer
+//! place:    what clients were sent to stands, if failback is not at once
 //! order:    -> those of the first order with enough of them
 //! sticky:   a client that has a session stays at its service, whatever the steps above and below say
 //! site:     -> their sites -> method rtt: known ones compete | pending and new: backup method | none known: backup method
@@ -17,8 +19,10 @@ mod decision;
 mod eligible;
 mod load;
 mod order;
+mod place;
 mod service;
 mod site;
+mod spill;
 mod sticky;
 
 use crate::published::Published;
@@ -29,6 +33,9 @@ use config::Vserver;
 use contenders::Contenders;
 pub use decision::{Decision, Load, MAX_REASONS, Reason, Verdict};
 use gslb_types::Timestamp;
+pub use place::Place;
+pub(crate) use place::{place, waits_before};
+pub(crate) use spill::bits_a_second;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -82,8 +89,13 @@ pub fn decide(
     now: Timestamp,
 ) -> Decision {
     // Filled in where it stands: it is too large to be moved about for every query.
-    let mut decision =
-        Decision { verdict: Verdict::Empty, vserver, took_turn: false, reasons: ArrayVec::new() };
+    let mut decision = Decision {
+        verdict: Verdict::Empty,
+        vserver,
+        place: None,
+        took_turn: false,
+        reasons: ArrayVec::new(),
+    };
     if let Some(policy) = published.config.vservers.get(vserver) {
         let deciding = Deciding { index: vserver, policy, family, published, row, client, turn, now };
         decision.verdict = deciding.verdict(&mut decision);

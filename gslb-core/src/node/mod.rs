@@ -26,13 +26,14 @@ mod resume;
 mod settings;
 mod sites;
 mod sources;
+mod standing;
 mod told;
 
 use crate::persistence::Persistence;
 use crate::published::Shared;
 use crate::traffic::LocalView;
 use config::Config;
-use gslb_types::{ServiceName, Timestamp};
+use gslb_types::{ServiceName, Timestamp, VserverName};
 pub use health::Change;
 use health::Health;
 use local::Local;
@@ -49,6 +50,7 @@ pub(crate) use publish::at_start;
 use serde::{Deserialize, Serialize};
 use sites::Sites;
 use sources::Fed;
+use standing::Standing;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -80,6 +82,8 @@ pub enum Input {
         /// Where it leads.
         service: ServiceName,
     },
+    /// An operator brings the clients of a GSLB virtual server back to what is preferred (`failback`).
+    Failback(VserverName),
     /// The node stops: peers are told.
     Stop,
 }
@@ -159,6 +163,7 @@ pub struct Node {
     neighbours: Neighbours,
     looks: Looks,
     persistence: Persistence,
+    standing: Standing,
     stats: NodeStats,
     /// What the exchange has of this site's services is not the latest.
     metrics_are_old: bool,
@@ -186,6 +191,7 @@ impl Node {
             neighbours: Neighbours::new(me),
             looks: Looks::default(),
             persistence: Persistence::new(settings::SESSIONS_CAP, settings::sessions_timeout(&config)),
+            standing: Standing::new(config.clone()),
             stats: NodeStats::default(),
             metrics_are_old: false,
             coalesce: birth.coalesce,
@@ -214,6 +220,7 @@ impl Node {
             Input::Carrier(event) => self.mep.handle_carrier(now, event),
             Input::Local(views) => self.local_said(now, views),
             Input::Session { key, service } => self.session_used(now, key, service),
+            Input::Failback(vserver) => self.bring_back(now, &vserver),
             Input::Stop => self.mep.shutdown(now),
         }
         self.settle(now);
@@ -223,6 +230,14 @@ impl Node {
     /// A persistence session that is not too old.
     pub fn session(&self, now: Timestamp, key: &SessionKey) -> Option<KnownSession> {
         self.persistence.get(now, key)
+    }
+
+    fn bring_back(&mut self, now: Timestamp, vserver: &VserverName) {
+        if let Some(index) = self.config.vservers.iter().position(|v| v.name == *vserver) {
+            tracing::info!(%vserver, "brought back by an operator");
+            self.standing.release(index);
+            self.publish_at = now;
+        }
     }
 
     /// Does what time has come for.
@@ -265,6 +280,7 @@ impl Node {
             sites: &self.sites,
             neighbours: &self.neighbours,
             persistence: &self.persistence,
+            standing: &self.standing,
             now,
         };
         self.mep.handle_timeout(now, &values);

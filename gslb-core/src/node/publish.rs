@@ -25,7 +25,7 @@ impl Node {
         let before = self.shared.published.load_full();
         let peers = self.note_words();
         let services = self.config.services.iter().zip(self.health.services()).enumerate();
-        self.shared.published.store(Arc::new(Published {
+        let mut published = Published {
             generation: before.generation + 1,
             at: now,
             config: self.config.clone(),
@@ -49,9 +49,15 @@ impl Node {
             sharing: self.neighbours.share().nodes().cloned().collect(),
             last_good: self.health.last_good().to_vec(),
             persistence: self.persistence.len(),
+            spilled: Vec::new(),
+            standing: Vec::new(),
             sources: self.fed.sources(),
             local: self.local.states(),
-        }));
+        };
+        for key in self.standing.settle(now, &mut published) {
+            self.mep.note_session(now, key);
+        }
+        self.shared.published.store(Arc::new(published));
     }
 
     fn site_view(&self, index: usize, peers: &[mep_core::PeerStatus]) -> SiteView {
@@ -128,6 +134,8 @@ pub(crate) fn at_start(config: &Arc<Config>, zones: crate::dns::Zones, now: Time
         sharing: vec![config.this_node().id.clone()],
         last_good: health.last_good().to_vec(),
         persistence: 0,
+        spilled: Vec::new(),
+        standing: Vec::new(),
         sources: Vec::new(),
         local: Arc::new(vec![None; config.lb_vservers.len()]),
         config: config.clone(),

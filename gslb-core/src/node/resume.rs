@@ -17,6 +17,7 @@ impl Node {
             self.health.resume(now, &published.services, &published.sites, &published.last_good);
             self.resume_local(now, &published.local);
             self.metrics_changed(now);
+            self.standing.resume(&published);
             self.sites.resume(published.sites.iter().map(|view| view.confirmed));
         }
         for ldns in self.shared.rtts.keys() {

@@ -3,6 +3,7 @@
 use super::neighbours::Neighbours;
 use super::own_column::OwnColumn;
 use super::sites::Sites;
+use super::standing::Standing;
 use crate::cell::{Cell, Confirmed};
 use crate::persistence::Persistence;
 use crate::published::Shared;
@@ -20,6 +21,7 @@ pub(super) struct Told<'a> {
     pub(super) sites: &'a Sites,
     pub(super) neighbours: &'a Neighbours,
     pub(super) persistence: &'a Persistence,
+    pub(super) standing: &'a Standing,
     pub(super) now: Timestamp,
 }
 
@@ -83,10 +85,16 @@ impl Values for Told<'_> {
     }
 
     fn session(&self, key: &SessionKey) -> Option<KnownSession> {
-        self.persistence.get(self.now, key)
+        match Standing::is_decision(key) {
+            true => self.standing.known(self.now, key),
+            false => self.persistence.get(self.now, key),
+        }
     }
 
     fn sessions_after(&self, after: Option<&SessionKey>, limit: usize) -> Vec<KnownSession> {
-        self.persistence.after(self.now, after, limit)
+        let mut sessions = self.persistence.after(self.now, after, limit);
+        // Their keys come after those of all clients.
+        sessions.extend(self.standing.known_after(self.now, after, limit.saturating_sub(sessions.len())));
+        sessions
     }
 }

@@ -214,6 +214,9 @@ impl Setup {
                 order_threshold: 1,
                 backup: None,
                 persistence: None,
+                spillover: None,
+                failback: config::Failback::AtOnce,
+                has_limits: false,
                 wants_rtt: self.method == GslbMethod::Rtt,
             }],
             domains: self.domains.iter().map(|(name, ttl)| domain(&zones, name, *ttl)).collect(),
@@ -245,6 +248,8 @@ fn service(index: usize, site: usize, address: &str) -> Service {
         remote_threshold: None,
         lb_vserver: None,
         feed: None,
+        max_clients: None,
+        max_bandwidth: None,
         enabled: true,
     }
 }

@@ -39,7 +39,9 @@ pub(crate) const C1: usize = 3;
 pub(crate) const C2: usize = 4;
 
 /// A domain www whose virtual server www is this, and whatever follows it.
-pub(crate) fn group(vserver: &str) -> String {
+pub(crate) fn group(vserver: &str, more: &[(&str, &str)]) -> String {
+    let more =
+        |name: &str| more.iter().filter(|(of, _)| *of == name).map(|(_, keys)| *keys).collect::<String>();
     let fed = |name: &str| format!("source = \"h-{}\"\nsource_name = \"web/{name}\"", &name[..1]);
     let source = |site| {
         format!(
@@ -48,7 +50,9 @@ pub(crate) fn group(vserver: &str) -> String {
     };
     let services = [("a1", 10), ("a2", 11), ("b1", 20), ("c1", 30), ("c2", 31)];
     let services = services
-        .map(|(name, n)| text::service(name, &name[..1], &format!("192.0.2.{n}"), &fed(name)))
+        .map(|(name, n)| {
+            text::service(name, &name[..1], &format!("192.0.2.{n}"), &(fed(name) + "\n" + &more(name)))
+        })
         .concat();
     let parts = [
         "version = 1\nnode = \"a/1\"\n",
@@ -64,7 +68,12 @@ pub(crate) fn group(vserver: &str) -> String {
 
 impl Bench {
     pub(crate) fn new(vserver: &str) -> Self {
-        let shared = Shared::new(&text::load(&group(vserver), None), 1, at(0));
+        Bench::with(vserver, &[])
+    }
+
+    /// With more keys in the tables of some services.
+    pub(crate) fn with(vserver: &str, services: &[(&str, &str)]) -> Self {
+        let shared = Shared::new(&text::load(&group(vserver, services), None), 1, at(0));
         let mut published = Arc::into_inner(shared.published.into_inner()).unwrap();
         published.services.iter_mut().for_each(|s| s.state = ServiceState::Up);
         Bench { published, row: None, now: at(1000), turn: Turn::default() }

@@ -4,4 +4,5 @@
 mod chains;
 mod fixture;
 mod loads;
+mod spill;
 mod sticky;

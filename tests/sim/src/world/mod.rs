@@ -350,6 +350,7 @@ impl World {
                 | Input::Carrier(_)
                 | Input::Local(_)
                 | Input::Session { .. }
+                | Input::Failback(_)
                 | Input::Stop,
             ) => Cause::Other,
         }
@@ -371,6 +372,7 @@ impl World {
             // Hosts of the simulator have no data plane, and no foreign one.
             Some(Input::Local(_) | Input::Source(_)) => return,
             Some(Input::Session { key, service }) => What::Carrier(n, format!("{key:?} {service}")),
+            Some(Input::Failback(vserver)) => What::Carrier(n, format!("failback of {vserver}")),
             Some(Input::Stop) => What::Carrier(n, "stop".to_owned()),
         };
         self.log.note(self.now, what);
