@@ -20,6 +20,9 @@ use support::{Running, eventually, name, start, until, vserver};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+/// How long traffic counts.
+const WINDOW: Duration = Duration::from_secs(lb_core::WINDOW_SECONDS);
+
 /// What one transaction moves, both ways, where bytes are compared.
 const UNIT: usize = 4096;
 
@@ -90,14 +93,13 @@ async fn least_bandwidth_with_weights() {
     play(include_str!("../../lb-core/tests/vectors/bandwidth-weighted.toml")).await;
 }
 
-/// Plays both columns of a table. The one that needs its first request uncounted is beyond a real proxy, which counts all.
+/// Plays both columns of a table. One of them needs a request that leaves no trace, and a real proxy counts all: that one's traffic
+/// has left the window before the next comes, and of the rest there is as much in it again.
 async fn play(text: &str) {
     let table: Table = toml::from_str(text).unwrap();
     assert_eq!((table.printed.len(), table.calculated.len()), (8, 16));
     for rows in [&table.printed, &table.calculated] {
-        if rows.len() == 8 && table.uncounted_in_printed.is_some() {
-            continue;
-        }
+        let uncounted = table.uncounted_in_printed.filter(|_| rows.len() == 8);
         let mut stage = Stage::set(&table).await;
         for row in rows {
             let picked = row.service.strip_prefix('S').unwrap().parse::<usize>().unwrap() - 1;
@@ -113,6 +115,10 @@ async fn play(text: &str) {
                 row.request,
                 stage.running.view().balancer.members
             );
+            if uncounted == Some(row.request) {
+                tokio::time::advance(WINDOW).await;
+                stage.warm_all(&table).await;
+            }
             assert_prints(stage.shown(picked), &row.after, &format!("request {}, after", row.request));
         }
         println!("{:?}: {} rows as in the article", table.method, rows.len());
@@ -141,13 +147,18 @@ impl Stage {
         let running = start(settings);
         let mut stage =
             Stage { running, _services: services, open: Vec::new(), weighted: table.weighted, scale };
+        stage.warm_all(table).await;
+        stage
+    }
+
+    /// The last one has the last request: no tie begins elsewhere than at the first.
+    async fn warm_all(&mut self, table: &Table) {
         for (at, member) in table.service.iter().enumerate() {
-            stage.warm(table.method, at, member).await;
+            self.warm(table.method, at, member).await;
         }
         for at in 1..=3 {
-            stage.running.proxy.set_enabled(&name(&format!("s{at}")), true);
+            self.running.proxy.set_enabled(&name(&format!("s{at}")), true);
         }
-        stage
     }
 
     /// Brings one member into the state that the example begins with, while the others are out.
