@@ -10,6 +10,7 @@ use crate::sessions::Session;
 use crate::traffic::Traffic;
 use gslb_types::{Ldns, NodeId, Reach, ServiceName, SiteIndex, SiteName, Timestamp};
 use mep_core::{DownReason, KnownSession, Output, RttRow, ServiceMetric, SessionKey};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Node {
@@ -87,6 +88,7 @@ impl Node {
 
     fn peer_down(&mut self, now: Timestamp, peer: &NodeId, reason: &DownReason) {
         tracing::info!(%peer, %reason, "session ended");
+        self.tell_sessions_on(now, peer);
         if let Some(site) = self.places.site(&peer.site) {
             self.health.peer_down(now, site, peer);
             if site == self.config.this_site() {
@@ -145,13 +147,18 @@ impl Node {
         let confirmed = self.neighbours.confirmed();
         let Some(settled) = self.neighbours.settle(now) else { return };
         self.stats.shared_out += 1;
+        let asked = settled.asked.iter().filter(|peer| self.mep.ask_snapshot(now, peer));
+        let asked: BTreeSet<&NodeId> = asked.collect();
         let neighbours = &self.neighbours;
-        let is_unconfirmed = |ldns| neighbours.is_ours(ldns) || settled.is_orphaned(ldns);
+        // One of version 1.0 cannot be asked: its words confirm what it may not know, as those of all nodes did then.
+        let tells_again = |ldns| asked.contains(neighbours.share().owner(ldns));
+        let is_unconfirmed = |ldns| {
+            neighbours.is_ours(ldns)
+                || settled.is_orphaned(ldns)
+                || (settled.is_inherited(ldns) && tells_again(ldns))
+        };
         self.own.shared_out(confirmed, is_unconfirmed, &self.shared.rtts);
         self.prober.set_share(now, neighbours.share().clone());
-        for peer in settled.unheard {
-            self.mep.ask_snapshot(now, &peer);
-        }
         self.publish_soon(now);
     }
 
@@ -175,7 +182,14 @@ impl Node {
                 true => Cell::new(row.reach, row.kind, told.max(confirmed.since)).told_by(confirmed),
                 // Nobody vouches for it, and a time before this node's start cannot be noted.
                 false if told == Timestamp::ZERO => continue,
-                false => Cell::measured(row.reach, row.kind, told),
+                false => {
+                    let cell = Cell::measured(row.reach, row.kind, told);
+                    let known = self.shared.rtts.cell(row.ldns, column);
+                    if !known.is_some_and(|known| cell.is_later_than(known, confirmed)) {
+                        continue;
+                    }
+                    cell
+                }
             };
             self.shared.rtts.write(row.ldns, column, cell);
         }
@@ -226,7 +240,7 @@ impl Node {
         self.publish_soon(now);
     }
 
-    /// Each session goes from its node to all others, so nothing is told on.
+    /// Each session goes from its node to all others, so nothing is told on as long as that one is heard.
     fn sessions_told(&mut self, now: Timestamp, peer: &NodeId, sessions: &[KnownSession]) {
         let Some(teller) = self.places.node(peer).map(Teller::Peer) else { return };
         for session in sessions {
@@ -239,6 +253,15 @@ impl Node {
             }
         }
         self.forget_sessions();
+    }
+
+    /// A peer that is not heard any longer may have told this node of uses that another, cut off from it, has not heard of, and may
+    /// never tell that one itself. Whoever has no session with this node now is told all it knows when one begins.
+    fn tell_sessions_on(&mut self, now: Timestamp, peer: &NodeId) {
+        let Some(teller) = self.places.node(peer).map(Teller::Peer) else { return };
+        for key in self.persistence.to_tell_on(teller) {
+            self.mep.note_session(now, key);
+        }
     }
 
     /// A session of this node's clients was used. One that leads to no service there is would lead nowhere at the peers.
