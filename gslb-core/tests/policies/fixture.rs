@@ -12,6 +12,8 @@ use std::sync::Arc;
 #[path = "../text/mod.rs"]
 mod text;
 
+pub(crate) use text::load;
+
 pub(crate) fn at(s: u64) -> Timestamp {
     Timestamp::from_micros(s * 1_000_000)
 }
@@ -73,7 +75,7 @@ impl Bench {
 
     /// With more keys in the tables of some services.
     pub(crate) fn with(vserver: &str, services: &[(&str, &str)]) -> Self {
-        let shared = Shared::new(&text::load(&group(vserver, services), None), 1, at(0));
+        let shared = Shared::new(&load(&group(vserver, services), None), 1, at(0));
         let mut published = Arc::into_inner(shared.published.into_inner()).unwrap();
         published.services.iter_mut().for_each(|s| s.state = ServiceState::Up);
         Bench { published, row: None, now: at(1000), turn: Turn::default() }
