@@ -2,10 +2,12 @@
 //! others. The same functions are driven by libFuzzer (`targets/`) and by a plain loop (`examples/soak.rs`).
 #![forbid(unsafe_code)]
 
+pub mod checks;
 pub mod config;
 pub mod dns;
 mod group;
 pub mod mep;
+pub mod pages;
 pub mod zone;
 
 /// A target: its name, what runs one input, and inputs to begin with.
@@ -19,9 +21,11 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 6] = [
     Target { name: "dns", run: dns::run, seeds: dns::seeds },
     Target { name: "mep", run: mep::run, seeds: mep::seeds },
     Target { name: "config", run: config::run, seeds: config::seeds },
     Target { name: "zone", run: zone::run, seeds: zone::seeds },
+    Target { name: "pages", run: pages::run, seeds: pages::seeds },
+    Target { name: "checks", run: checks::run, seeds: checks::seeds },
 ];
