@@ -185,7 +185,10 @@ impl Scene {
 #[test]
 fn what_haproxy_finds_down_is_answered_no_longer() {
     if !Path::new(HAPROXY).exists() {
-        assert!(std::env::var("GSLB_LAB").as_deref() != Ok("required"), "GSLB_LAB=required, but no {HAPROXY}");
+        assert!(
+            std::env::var("GSLB_LAB").as_deref() != Ok("required"),
+            "GSLB_LAB=required, but no {HAPROXY}"
+        );
         return eprintln!("skipped: no {HAPROXY} here");
     }
     let port = free_ports(PORTS);
