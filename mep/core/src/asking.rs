@@ -26,12 +26,17 @@ use std::time::Duration;
 /// How long a peer is not asked again for a site of which it said nothing, or nothing new.
 const BARREN: Duration = Duration::from_secs(60);
 
-/// Likewise, if it said nothing else either.
-const BARREN_IF_MUTE: Duration = Duration::from_secs(1);
-
 /// A relay's first word must come within this part of the keepalive, if somebody else can be asked instead: its own session may
-/// be one that nothing passes over any longer, and the site must not be taken down meanwhile.
-const ANSWERS_PER_KEEPALIVE: u32 = 4;
+/// be one that nothing passes over any longer, and the site must not be taken down meanwhile. With each that was asked in vain the
+/// next has twice as long, up to the other part: the lines may be slow.
+const FIRST_ANSWER: u32 = 16;
+const LAST_ANSWER: u32 = 4;
+
+/// Nobody is given up sooner, unless the keepalive is very short.
+const LEAST_PATIENCE: Duration = Duration::from_millis(500);
+
+/// A peer that is well says something so often in the time of two metrics.
+const LIVELY: u32 = 2;
 
 /// How long after its start a node asks nobody for sites it has not reached yet: the sessions are being made.
 const START: Duration = Duration::from_secs(2);
@@ -96,7 +101,7 @@ impl Mep {
             } else if relay.until <= now {
                 // It speaks, but not of the site. If it does not speak at all, it may have much to say when it does.
                 let is_mute = peer.last_word().is_none_or(|word| word.since(relay.heard) < self.doubtful());
-                let rest = if is_mute { BARREN_IF_MUTE } else { BARREN };
+                let rest = if is_mute { self.doubtful() } else { BARREN };
                 // In a session that began since it was asked it has had no time for the site.
                 if peer.session.as_ref().is_none_or(|session| session.since <= relay.heard) {
                     self.asking.barren.insert((site.clone(), relay.place), now + rest);
@@ -113,15 +118,26 @@ impl Mep {
             return;
         }
         if let Some(place) = self.best_relay(now, site, None) {
-            let until = now + self.settings.keepalive / ANSWERS_PER_KEEPALIVE;
+            let until = now + self.patience(site);
             let relay = Relay { place, stands: false, heard: now, until, contest: None };
             self.asking.relays.insert(site.clone(), relay);
         }
     }
 
-    /// Whether to go on waiting for a relay's first word: if nobody else can be asked, for as long as the keepalive.
+    /// How long the next one that is asked for a site may take.
+    fn patience(&self, site: &SiteName) -> Duration {
+        let keepalive = self.settings.keepalive;
+        let in_vain = self.asking.barren.keys().filter(|(barren, _)| barren == site).count();
+        let doubled = (0..in_vain.min(2)).fold(keepalive / FIRST_ANSWER, |patience, _| patience * 2);
+        doubled.max(LEAST_PATIENCE).min(keepalive / LAST_ANSWER)
+    }
+
+    /// Whether to go on waiting for a relay's first word: if nobody else can be asked, until somebody can, or for as long as the
+    /// keepalive.
     fn may_take_longer(&mut self, now: Timestamp, site: &SiteName, relay: Relay) -> bool {
-        let until = relay.heard + self.settings.keepalive;
+        let barren = self.asking.barren.iter().filter(|((barren, _), _)| barren == site);
+        let next = barren.map(|(_, until)| *until).filter(|until| *until > now).min();
+        let until = next.into_iter().chain([relay.heard + self.settings.keepalive]).min().unwrap_or(now);
         let is_cut = self.peers[relay.place].session.is_none();
         if relay.stands || is_cut || until <= now || self.best_relay(now, site, Some(relay.place)).is_some() {
             return false;
@@ -132,7 +148,7 @@ impl Mep {
 
     /// Of the peers that hear a site, one that was heard lately, and of those one that hears a node which most others hear, too:
     /// who alone claims to hear a node may be mad (threat T8), and who alone has claimed to hear the site comes last. Of equals
-    /// the one with the highest hash: every node of the group comes to another one.
+    /// one that has just said something, and then the one with the highest hash: every node of the group comes to another one.
     fn best_relay(&self, now: Timestamp, site: &SiteName, without: Option<usize>) -> Option<usize> {
         let keepalive = self.settings.keepalive;
         let ready = || self.peers.iter().enumerate().filter(|(_, peer)| peer.is_synced());
@@ -143,12 +159,15 @@ impl Mep {
         let agreement = |peer: &Peer| {
             peer.heard_of(now, site, keepalive).filter_map(|node| claims.get(node)).max().copied()
         };
+        let lively = self.settings.metrics_interval * LIVELY;
         let is_barren = |place: usize| self.asking.barren.contains_key(&(site.clone(), place));
         let is_doubted = |place: usize| self.asking.doubted.contains_key(&(site.clone(), place));
         let candidates = ready().filter(|(place, _)| without != Some(*place) && !is_barren(*place));
         let rated = candidates.filter_map(|(place, peer)| {
             let is_up = peer.status.state == PeerState::Up;
-            let rank = (!is_doubted(place), is_up, agreement(peer)?, weight(&self.me, site, &peer.id));
+            let is_lively = peer.last_word().is_some_and(|word| now.since(word) < lively);
+            let rank =
+                (!is_doubted(place), is_up, agreement(peer)?, is_lively, weight(&self.me, site, &peer.id));
             Some((rank, place))
         });
         rated.max().map(|(_, place)| place)

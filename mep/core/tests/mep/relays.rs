@@ -284,6 +284,24 @@ fn when_a_relay_does_not_answer_another_is_asked_soon() {
     assert!(took <= ms(2_600), "{took:?}");
 }
 
+/// Likewise if two of three have just fallen silent, whoever is asked first: the site must not be down by then.
+#[test]
+fn the_one_relay_that_is_left_is_found_before_a_short_delay_is_over() {
+    for left in [1, 3, 4] {
+        let mut net = of(&["ber/1", "fra/1", "par/1", "sto/1", "osl/1"]);
+        net.part(0, 2);
+        net.run(ms(9_000));
+        for dead in [1, 3, 4].into_iter().filter(|n| *n != left) {
+            net.part(0, dead);
+        }
+        net.run_until(secs(3), |net| net.status(0, 2).state == PeerState::Down);
+        let took = net.run_until(secs(11), |net| is_relayed(net, 0, 2));
+        println!("with {left} left: {took:?}");
+        assert_eq!(net.status(0, 2).relay, Some(net.hosts[left].id.clone()));
+        assert!(took <= ms(2_000), "{took:?}");
+    }
+}
+
 /// One hop: what was relayed is not relayed on.
 #[test]
 fn nothing_is_relayed_twice() {
