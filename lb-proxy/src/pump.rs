@@ -190,7 +190,8 @@ mod tests {
         client.write_all(b"second").await.unwrap();
         let carried = tokio::spawn(async move { poll_fn(|cx| way.poll(cx, &mut from, &mut to)).await });
         let mut came = [0; 12];
-        service.read_exact(&mut came).await.unwrap();
+        let flushed = tokio::time::timeout(std::time::Duration::from_secs(20), service.read_exact(&mut came));
+        flushed.await.expect("it is held back").unwrap();
         assert_eq!(&came, b"first second");
         client.shutdown().await.unwrap();
         assert_eq!(service.read(&mut came).await.unwrap(), 0, "the end is passed on");

@@ -16,13 +16,13 @@ use tokio::io::AsyncWriteExt;
 const TCP: Kind = Kind::Tcp { proxy_protocol: false };
 
 /// A service that begins an answer and never ends it: at `/much` with more than buffers hold, at `/early` before it was asked for
-/// all, at `/tunnel` in another protocol, elsewhere not at all.
+/// all, at `/both` with both, at `/tunnel` in another protocol, elsewhere not at all.
 async fn never_done() -> Service {
     Service::start(|mut connection: Connection| async move {
         let Some(head) = connection.request().await else { return };
         let path = head.split(' ').nth(1).unwrap();
         match path {
-            "/much" => {
+            "/much" | "/both" => {
                 connection.send("HTTP/1.1 200 OK\r\nContent-Length: 99000000\r\n\r\n").await;
                 connection.send(vec![b'y'; 99_000_000]).await;
             }
@@ -123,9 +123,11 @@ async fn the_end_of_a_drain_cuts_clients_that_take_nothing() {
     let post = b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\nx";
     early.write_all(post).await.unwrap();
     until(&mut early, "early").await;
+    let mut both = running.connect().await;
+    both.write_all(b"POST /both HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\nx").await.unwrap();
     let mut sender = h2(&running, 1000).await;
     let much = ask(&mut sender, "/much").await;
-    eventually("under way", || running.active() == [3, 0]).await;
+    eventually("under way", || running.active() == [4, 0]).await;
     tokio::time::sleep(Duration::from_millis(100)).await; // until all buffers are full
     running.proxy.set_enabled(&name("s2"), true);
     let begun = Instant::now();
@@ -184,8 +186,9 @@ async fn an_http_2_body_that_a_client_does_not_take_is_given_up_and_others_go_on
     let mut sender = h2(&running, 1000).await;
     let much = ask(&mut sender, "/much").await;
     running.proxy.set_enabled(&name("s1"), false);
-    let mut asked = 0;
+    let (begun, mut asked) = (Instant::now(), 0);
     while running.active()[0] == 1 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it is not given up");
         let response = ask(&mut sender, "/").await;
         assert_eq!(within(response.into_body().collect()).await.unwrap().to_bytes(), "other");
         asked += 1;
