@@ -121,7 +121,7 @@ fn vserver(c: &Config, v: &Vserver) -> String {
 
 fn domain(c: &Config, d: &Domain) -> String {
     let vserver = c.vservers.get(d.vserver).map_or("", |v| v.name.as_str());
-    format!("{} {vserver} {}", d.name.to_lowercase(), d.ttl)
+    format!("{} {vserver} {}{}", d.name.to_lowercase(), d.ttl, if d.ecs { " ecs" } else { "" })
 }
 
 /// What decides how old a value may be and how soon a change is seen.

@@ -357,8 +357,10 @@ pub(crate) static BINDING: Schema = Schema {
     keys: &[required("service"), default("weight", "1"), default("order", "1")],
 };
 
-pub(crate) static DOMAIN: Schema =
-    Schema { name: "domains", keys: &[required("name"), required("vserver"), default("ttl", r#""5s""#)] };
+pub(crate) static DOMAIN: Schema = Schema {
+    name: "domains",
+    keys: &[required("name"), required("vserver"), default("ttl", r#""5s""#), default("ecs", "false")],
+};
 
 /// Every table, for finding where a misplaced key belongs.
 pub(crate) static ALL: [&Schema; 24] = [

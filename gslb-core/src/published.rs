@@ -7,6 +7,7 @@ use crate::cell::Confirmed;
 use crate::counters::DnsCounters;
 use crate::decide::Place;
 use crate::dns::Zones;
+use crate::location::Locations;
 use crate::node::NodeStats;
 use crate::sessions::{Session, SessionTable};
 use crate::table::RttTable;
@@ -14,6 +15,7 @@ use crate::traffic::{LocalState, Traffic};
 use arc_swap::ArcSwap;
 use config::{Config, Vserver};
 use gslb_types::{NodeId, Rtt, ServiceState, Timestamp, Weight};
+use ipnet::IpNet;
 use mep_core::{PeerStatus, SessionKey, Strangers};
 use probes_core::monitors::{History, MonitorStats};
 use probes_core::sources::{FeedView, SourceView};
@@ -182,6 +184,8 @@ pub struct Shared {
     pub published: ArcSwap<Published>,
     /// The RTT table.
     pub rtts: RttTable,
+    /// Where addresses are, as far as the configuration and the databases say. Whoever watches the files puts new ones in.
+    pub locations: ArcSwap<Locations>,
     /// Round-robin positions.
     pub turns: Turns,
     /// What the DNS side counted.
@@ -197,6 +201,7 @@ impl Shared {
         Shared {
             published: ArcSwap::from_pointee(crate::node::at_start(config, Zones::new(config, seed), now)),
             rtts: RttTable::new(config.sites.len(), seed),
+            locations: ArcSwap::from_pointee(Locations::new(config, Vec::new())),
             turns: Turns::new(config.vservers.len()),
             dns: DnsCounters::default(),
             sessions: SessionTable::new(seed),
@@ -205,14 +210,16 @@ impl Shared {
 }
 
 impl Shared {
-    /// What a client's session is found by, if the virtual server has persistence. `client` is whom the decision is made for.
-    pub fn session_key(vserver: &Vserver, client: IpAddr) -> Option<SessionKey> {
+    /// What a client's session is found by, if the virtual server has persistence. `client` is whom the decision is made for:
+    /// one address, or a prefix.
+    pub fn session_key(vserver: &Vserver, client: IpNet) -> Option<SessionKey> {
         let persistence = vserver.persistence?;
-        Some(SessionKey::new(persistence.id, client, persistence.prefix(client)))
+        let address = client.network();
+        Some(SessionKey::new(persistence.id, address, persistence.prefix(address).min(client.prefix_len())))
     }
 
     /// Where a client was sent to last.
-    pub fn session(&self, vserver: &Vserver, client: IpAddr) -> Option<Session> {
+    pub fn session(&self, vserver: &Vserver, client: IpNet) -> Option<Session> {
         self.sessions.get(&Shared::session_key(vserver, client)?)
     }
 }

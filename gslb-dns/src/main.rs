@@ -16,6 +16,7 @@ mod demo;
 mod identity;
 mod listen;
 mod local;
+mod locations;
 mod node_task;
 mod pki;
 mod run;

@@ -2,6 +2,7 @@
 
 use crate::cli::ConfigArgs;
 use crate::listen;
+use crate::locations;
 use crate::server::{Server, StartError};
 use config::{Config, Errors, LbKind};
 use mep_io::{Files, GroupName, Identity, IdentityError};
@@ -64,6 +65,17 @@ pub(crate) fn check(args: &ConfigArgs) -> ExitCode {
             let dns = config.dns.tls.as_ref().map_or(Ok(()), listen::check_tls);
             if let Err(error) = identity.and(dns.map_err(|error| error.to_string())) {
                 eprintln!("{error}");
+                return ExitCode::from(FAILED);
+            }
+        }
+    }
+    match config.databases.iter().find(|file| !file.exists()) {
+        Some(missing) => {
+            eprintln!("note: locations are not checked: {} is not on this machine", missing.display());
+        }
+        None => {
+            if let Err(error) = locations::load(&config) {
+                eprintln!("proximity.databases: {error}");
                 return ExitCode::from(FAILED);
             }
         }

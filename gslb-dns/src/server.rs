@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::identity;
 use crate::listen::{self, Context, Listeners};
 use crate::local::{Ear, Local};
+use crate::locations;
 use crate::node_task::{self, Channels};
 use crate::tasks::Tasks;
 use config::Config;
@@ -120,6 +121,8 @@ impl Server {
         server.tasks.spawn("the sender of probes", probing.join());
         let watching = identity::watch(identity, server.certificates.clone(), stop.clone());
         server.tasks.spawn("the watcher of certificates", watching);
+        let watching = locations::watch(config.clone(), shared.clone(), stop.clone());
+        server.tasks.spawn("the watcher of locations", watching);
 
         let (command_sender, commands) = mpsc::channel(QUEUE);
         let (event_sender, events) = mpsc::channel(QUEUE);

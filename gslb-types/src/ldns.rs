@@ -19,6 +19,16 @@ impl Default for LdnsMasks {
     }
 }
 
+impl LdnsMasks {
+    /// How many leading bits of this address make its entry.
+    pub fn bits(self, address: IpAddr) -> u8 {
+        match address {
+            IpAddr::V4(_) => self.v4,
+            IpAddr::V6(_) => self.v6,
+        }
+    }
+}
+
 /// A resolver, or the prefix of resolvers that share an entry; the bits beyond the mask are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -37,6 +47,12 @@ impl Ldns {
                 IpAddr::V6(Ipv6Addr::from_bits(a.to_bits() & mask))
             }
         })
+    }
+
+    /// The entry that every address of a prefix belongs to: the prefix is as long as the masks at least, or there is none.
+    pub fn covering(prefix: IpAddr, length: u8, masks: LdnsMasks) -> Option<Self> {
+        let is_covered = prefix == prefix.to_canonical() && length >= masks.bits(prefix);
+        is_covered.then(|| Ldns::of(prefix, masks))
     }
 
     /// The entry of exactly this address.
@@ -73,6 +89,19 @@ mod tests {
         assert_eq!(of("192.0.2.77"), "192.0.2.0");
         assert_eq!(of("2001:db8:1:2ff::9"), "2001:db8:1:200::");
         assert_eq!(of("::ffff:192.0.2.77"), "192.0.2.0");
+    }
+
+    #[test]
+    fn an_entry_covers_prefixes_that_are_no_shorter() {
+        let masks = LdnsMasks { v4: 24, v6: 56 };
+        let covering =
+            |a: &str, length| Ldns::covering(a.parse().unwrap(), length, masks).map(|l| l.to_string());
+        assert_eq!(covering("192.0.2.128", 25).as_deref(), Some("192.0.2.0"));
+        assert_eq!(covering("192.0.2.0", 24).as_deref(), Some("192.0.2.0"));
+        assert_eq!(covering("192.0.0.0", 20), None);
+        assert_eq!(covering("2001:db8:1:200::", 56).as_deref(), Some("2001:db8:1:200::"));
+        assert_eq!(covering("2001:db8::", 48), None);
+        assert_eq!(covering("::ffff:192.0.2.0", 120), None, "IPv4 in disguise is none of these");
     }
 
     #[test]

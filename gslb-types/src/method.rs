@@ -47,6 +47,8 @@ pub enum GslbMethod {
     RoundRobin,
     /// A hash of the LDNS address: the same site as long as it is up.
     SourceIpHash,
+    /// The site that is closest by what is known of where the client is, without a measurement.
+    StaticProximity,
     /// The site with the fewest open transactions.
     LeastConnections,
     /// The site with the lowest product of open transactions and response time.
@@ -64,6 +66,7 @@ impl GslbMethod {
             GslbMethod::Rtt => "rtt",
             GslbMethod::RoundRobin => "round_robin",
             GslbMethod::SourceIpHash => "source_ip_hash",
+            GslbMethod::StaticProximity => "static_proximity",
             GslbMethod::LeastConnections => "least_connections",
             GslbMethod::LeastResponseTime => "least_response_time",
             GslbMethod::LeastBandwidth => "least_bandwidth",
@@ -73,7 +76,7 @@ impl GslbMethod {
 
     /// Whether it decides without anything that would have to be measured first, so that it can stand in for others.
     pub const fn always_can(self) -> bool {
-        matches!(self, GslbMethod::RoundRobin | GslbMethod::SourceIpHash)
+        matches!(self, GslbMethod::RoundRobin | GslbMethod::SourceIpHash | GslbMethod::StaticProximity)
     }
 }
 

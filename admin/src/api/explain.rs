@@ -6,9 +6,11 @@
 use super::{CellState, View};
 use crate::params::{Params, parse};
 use crate::refusal::{Refusal, quoted};
-use gslb_core::decide::{Load, Verdict as Decided};
+use gslb_core::decide::{Load, Subnet, Verdict as Decided};
+use gslb_core::location::Closeness as Close;
 use gslb_core::{Client, Decision, Family, decide};
 use gslb_types::{AllDown, GslbMethod, LbMethod, Reach, Rtt};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -47,6 +49,8 @@ pub struct Ecs {
     pub subnet: String,
     /// Whether it has a say in the decision.
     pub used: bool,
+    /// For clients of which prefix around theirs the answer is: its length, 0 for all (RFC 7871 section 7.2.1).
+    pub scope: u8,
     /// In words.
     pub text: String,
 }
@@ -64,6 +68,18 @@ pub struct Answer {
     pub site: Option<String>,
     /// TTL of the answer.
     pub ttl_s: u32,
+}
+
+/// How close a site is to where a client is known to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closeness {
+    /// The site lists the client's autonomous system.
+    Asn(u32),
+    /// Along the great circle.
+    Kilometres(u32),
+    /// So many qualifiers in a row are the same, from the continent down.
+    Qualifiers(usize),
 }
 
 /// What kind of answer there is.
@@ -228,6 +244,20 @@ pub enum Reason {
         /// Which.
         site: String,
     },
+    /// The RTTs are those of the client's own prefix.
+    OfSubnet {
+        /// Its length.
+        length: u8,
+    },
+    /// Nothing tells which site is closest to the client.
+    NowhereKnown,
+    /// The site that is closest to where the client is known to be.
+    Closest {
+        /// Which.
+        site: String,
+        /// By what.
+        by: Closeness,
+    },
     /// The site that has the least to do.
     Least {
         /// Which.
@@ -267,7 +297,7 @@ pub(crate) fn explain(view: &View<'_>, params: &Params) -> Result<Explain, Refus
     let domain = domain(view, params.required("name")?)?;
     let family = family(params.text("type").unwrap_or("A"))?;
     let ldns: IpAddr = parse("ldns", params.required("ldns")?, "an IPv4 or IPv6 address")?;
-    let ecs = params.text("ecs").map(ecs).transpose()?;
+    let ecs = params.text("ecs").map(prefix).transpose()?;
     let ldns = ldns.to_canonical();
     let missing = || Refusal::not_found(format!("{} has no virtual server", domain.name.to_ascii()));
     let policy = view.config().vservers.get(domain.vserver).ok_or_else(missing)?;
@@ -276,7 +306,15 @@ pub(crate) fn explain(view: &View<'_>, params: &Params) -> Result<Explain, Refus
     let turns = view.shared.turns.of(domain.vserver, family == Family::V6);
     let turn = turns.map(|turns| turns.look()).unwrap_or_default();
     let row = view.shared.rtts.row(entry);
-    let client = Client { session: view.shared.session(policy, ldns), ..Client::new(ldns) };
+    let masks = view.config().ldns.masks;
+    let subnet = ecs.filter(|prefix| domain.ecs && prefix.prefix_len() > 0);
+    let covering = subnet.and_then(|p| gslb_types::Ldns::covering(p.network(), p.prefix_len(), masks));
+    let of_subnet = covering.and_then(|entry| view.shared.rtts.row(entry));
+    let subnet = subnet.map(|prefix| Subnet { prefix, row: of_subnet.as_ref() });
+    let locations = view.shared.locations.load();
+    let whom = subnet.map_or(IpNet::from(ldns), |subnet| subnet.prefix);
+    let session = view.shared.session(policy, whom);
+    let client = Client { ldns, subnet, locations: Some(&locations), session };
     let decision = decide(domain.vserver, family, &view.published, row.as_ref(), &client, turn, view.now);
     // The backups' reasons are told in the terms of the backup.
     let decided_by = view.config().vservers.get(decision.vserver).unwrap_or(policy);
@@ -285,7 +323,7 @@ pub(crate) fn explain(view: &View<'_>, params: &Params) -> Result<Explain, Refus
         rtype: word(family).to_owned(),
         ldns,
         ldns_entry: entry.address(),
-        ecs,
+        ecs: ecs.map(|prefix| use_of(prefix, domain, &decision)),
         vserver: policy.name.to_string(),
         method: policy.method,
         answer: answer(view, domain, decided_by, family, &decision),
@@ -321,17 +359,29 @@ fn word(family: Family) -> &'static str {
 }
 
 /// A client subnet is accepted and has no say: decisions go by the address of the LDNS.
-fn ecs(text: &str) -> Result<Ecs, Refusal> {
+fn prefix(text: &str) -> Result<IpNet, Refusal> {
     let what = "a prefix such as 192.0.2.0/24 or 2001:db8::/56";
     let (address, length) = text.split_once('/').unwrap_or((text, ""));
     let address: IpAddr = parse("ecs", address, what)?;
     let longest: u8 = if address.is_ipv4() { 32 } else { 128 };
     let length = if length.is_empty() { longest } else { parse("ecs", length, what)? };
-    if length > longest {
-        return Err(Refusal::bad(format!("ecs: expected {what}, not {}", quoted(text))));
-    }
-    let subnet = format!("{address}/{length}");
-    Ok(Ecs { subnet, used: false, text: "not used for decisions: the LDNS address decides".to_owned() })
+    let prefix = IpNet::new(address, length);
+    prefix
+        .map(|prefix| prefix.trunc())
+        .map_err(|_| Refusal::bad(format!("ecs: expected {what}, not {}", quoted(text))))
+}
+
+fn use_of(subnet: IpNet, domain: &config::Domain, decision: &Decision) -> Ecs {
+    let scope = match decision.verdict {
+        Decided::Service(_) => decision.scope,
+        Decided::BackupIp | Decided::Empty | Decided::Drop => 0,
+    };
+    let text = match (domain.ecs, IpNet::new(subnet.network(), scope)) {
+        (false, _) => "not used for decisions: the LDNS address decides".to_owned(),
+        (true, Ok(reached)) if scope > 0 => format!("the answer is for clients of {}", reached.trunc()),
+        (true, _) => "it makes no difference: the answer is for all clients".to_owned(),
+    };
+    Ecs { subnet: subnet.to_string(), used: scope > 0, scope, text }
 }
 
 fn answer(
@@ -451,6 +501,18 @@ fn step(view: &View<'_>, policy: &config::Vserver, family: Family, reason: gslb_
             let text = format!("{site} is the nearest: {}", ms(rtt));
             (Reason::Nearest { site, rtt_us: rtt.as_micros() }, text)
         }
+        R::OfSubnet(length) => (
+            Reason::OfSubnet { length },
+            format!("the client's own /{length} is measured, so its RTTs decide"),
+        ),
+        R::NowhereKnown => {
+            (Reason::NowhereKnown, "nothing tells where the client is, compared to the sites".to_owned())
+        }
+        R::Closest(site, by) => {
+            let site = view.site(site);
+            let (text, by) = closeness(&site, by);
+            (Reason::Closest { site, by }, text)
+        }
         R::Load(site, load) => {
             let (site, unit) = (view.site(site), unit(policy.metric));
             let text = match load {
@@ -502,6 +564,17 @@ fn step(view: &View<'_>, policy: &config::Vserver, family: Family, reason: gslb_
         }
     };
     Step { reason, text }
+}
+
+fn closeness(site: &str, by: Close) -> (String, Closeness) {
+    match by {
+        Close::Asn(asn) => (format!("{site} lists AS{asn}, the client's own"), Closeness::Asn(asn)),
+        Close::Distance(km) => (format!("{site} is the closest, {km} km away"), Closeness::Kilometres(km)),
+        Close::Qualifiers(n) => (
+            format!("{site} shares the most of its location with the client: {n} from the continent down"),
+            Closeness::Qualifiers(n),
+        ),
+    }
 }
 
 fn site_step(site: String, reach: Reach) -> (Reason, String) {

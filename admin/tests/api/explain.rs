@@ -85,6 +85,7 @@ async fn a_client_subnet_is_taken_and_said_not_to_count() {
     let expected = json!({
         "subnet": "203.0.113.0/24",
         "used": false,
+        "scope": 0,
         "text": "not used for decisions: the LDNS address decides",
     });
     assert_eq!(with["ecs"], expected);

@@ -20,10 +20,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-const METHODS: [(&str, GslbMethod); 7] = [
+const METHODS: [(&str, GslbMethod); 8] = [
     (GslbMethod::Rtt.as_str(), GslbMethod::Rtt),
     (GslbMethod::RoundRobin.as_str(), GslbMethod::RoundRobin),
     (GslbMethod::SourceIpHash.as_str(), GslbMethod::SourceIpHash),
+    (GslbMethod::StaticProximity.as_str(), GslbMethod::StaticProximity),
     (GslbMethod::LeastConnections.as_str(), GslbMethod::LeastConnections),
     (GslbMethod::LeastResponseTime.as_str(), GslbMethod::LeastResponseTime),
     (GslbMethod::LeastBandwidth.as_str(), GslbMethod::LeastBandwidth),
@@ -120,7 +121,9 @@ fn metric(method: GslbMethod, is_fed: impl Fn(LbMethod) -> bool) -> Option<LbMet
         GslbMethod::LeastResponseTime => Some(LbMethod::LeastResponseTimeMonitors),
         GslbMethod::LeastBandwidth => Some(LbMethod::LeastBandwidth),
         GslbMethod::LeastPackets => Some(LbMethod::LeastPackets),
-        GslbMethod::Rtt | GslbMethod::RoundRobin | GslbMethod::SourceIpHash => None,
+        GslbMethod::Rtt | GslbMethod::RoundRobin | GslbMethod::SourceIpHash | GslbMethod::StaticProximity => {
+            None
+        }
     }
 }
 
@@ -210,6 +213,7 @@ pub(crate) fn domains(tables: &[Table<'_>], vservers: &Named<Vserver>, zones: &[
         let name = t.parsed("name", dname::parse);
         let vserver = t.item("vserver").and_then(|i| vservers.names.find(&i));
         let ttl = t.ttl("ttl");
+        let ecs = t.flag("ecs");
         let Some(name) = name.map(|n| n.to_lowercase()) else { continue };
         if let Some(place) = given.insert(name.clone(), t.spot().file_and_line()) {
             t.refuse("name", format!("there is a domain '{name}' already, at {place}"));
@@ -220,7 +224,7 @@ pub(crate) fn domains(tables: &[Table<'_>], vservers: &Named<Vserver>, zones: &[
             Some(zone) => zone.admits(&name).unwrap_or_else(|why| t.refuse("name", why)),
         }
         if let (Some(zone), Some(vserver)) = (zone, vserver) {
-            domains.push(Domain { name, zone, vserver, ttl });
+            domains.push(Domain { name, zone, vserver, ttl, ecs });
         }
     }
     domains

@@ -133,4 +133,6 @@ pub struct Domain {
     pub vserver: usize,
     /// TTL of its answers, seconds.
     pub ttl: u32,
+    /// Whether answers go by the client's prefix, where the query names one (RFC 7871).
+    pub ecs: bool,
 }

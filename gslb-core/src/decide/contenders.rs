@@ -37,7 +37,7 @@ impl Sites {
         Sites(sites)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SiteIndex, Reach)> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SiteIndex, Reach)> + Clone + '_ {
         self.0.iter().copied()
     }
 

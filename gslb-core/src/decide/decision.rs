@@ -1,6 +1,7 @@
 //! What is decided, and the steps that led there.
 
 use super::place::Place;
+use crate::location::Closeness;
 use arrayvec::ArrayVec;
 use gslb_types::{AllDown, GslbMethod, LbMethod, MAX_SITES, Reach, Rtt, SiteIndex};
 
@@ -51,6 +52,12 @@ pub enum Reason {
     OnlySite(SiteIndex),
     /// The nearest eligible site.
     Nearest(SiteIndex, Rtt),
+    /// The RTTs are those of the client's own prefix, as long as this; the LDNS has no say.
+    OfSubnet(u8),
+    /// Nobody knows where the client is, or nothing of it is comparable to where the eligible sites are.
+    NowhereKnown,
+    /// The eligible site that is closest, and how close.
+    Closest(SiteIndex, Closeness),
     /// What an eligible site has to do; `None` if nothing is told of it.
     Load(SiteIndex, Option<Load>),
     /// Nothing is told of what any eligible site has to do, so the backup method answers.
@@ -113,6 +120,8 @@ pub struct Decision {
     pub place: Option<Place>,
     /// Whether the answer depended on the turn, so that the round must move on.
     pub took_turn: bool,
+    /// For clients of which prefix around theirs the same holds: its length, 0 if it did not depend on their prefix.
+    pub scope: u8,
     /// The steps that led there.
     pub reasons: ArrayVec<Reason, MAX_REASONS>,
 }

@@ -10,6 +10,7 @@
 //! order:    -> those of the first order with enough of them
 //! sticky:   a client that has a session stays at its service, whatever the steps above and below say
 //! site:     -> their sites -> method rtt: known ones compete | pending and new: backup method | none known: backup method
+//! proximity:               -> where client and sites are: the closest | unknown: backup method
 //! load:                    -> methods that compare what sites have to do: the least | nothing told of it: backup method
 //! service:  -> the site's services -> local method -> service
 //! ```
@@ -20,11 +21,14 @@ mod eligible;
 mod load;
 mod order;
 mod place;
+mod proximity;
 mod service;
 mod site;
 mod spill;
 mod sticky;
+mod subnet;
 
+use crate::location::Locations;
 use crate::published::Published;
 use crate::sessions::Session;
 use crate::table::Row;
@@ -33,6 +37,7 @@ use config::Vserver;
 use contenders::Contenders;
 pub use decision::{Decision, Load, MAX_REASONS, Reason, Verdict};
 use gslb_types::Timestamp;
+use ipnet::IpNet;
 pub use place::Place;
 pub(crate) use place::{place, waits_before};
 pub(crate) use spill::bits_a_second;
@@ -51,21 +56,32 @@ pub struct Turn {
     pub last: Option<usize>,
 }
 
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Client {
+/// Who asks, and for whom.
+#[derive(Clone, Copy)]
+pub struct Client<'a> {
     /// The LDNS: the address the query came from.
     pub ldns: IpAddr,
-    /// Whom the answer is for: the LDNS, or the first address of the subnet it asks for. What is hashed.
-    pub key: IpAddr,
-    /// Where `key` was sent to last.
+    /// The prefix of the client on whose behalf it asks, if it says so and the domain goes by it (RFC 7871).
+    pub subnet: Option<Subnet<'a>>,
+    /// What is known of where addresses are; `None` is nothing.
+    pub locations: Option<&'a Locations>,
+    /// Where the client was sent to last, or the LDNS if it asks for itself.
     pub session: Option<Session>,
 }
 
-impl Client {
-    /// An LDNS that asks for itself and was not sent anywhere yet.
+/// The prefix of a client.
+#[derive(Clone, Copy)]
+pub struct Subnet<'a> {
+    /// Truncated.
+    pub prefix: IpNet,
+    /// The row of the RTT table that covers the whole of the prefix, if there is one.
+    pub row: Option<&'a Row>,
+}
+
+impl Client<'_> {
+    /// One that asks for itself, was not sent anywhere yet, and of whom nothing is known.
     pub fn new(ldns: IpAddr) -> Self {
-        Client { ldns, key: ldns, session: None }
+        Client { ldns, subnet: None, locations: None, session: None }
     }
 }
 
@@ -84,7 +100,7 @@ pub fn decide(
     family: Family,
     published: &Published,
     row: Option<&Row>,
-    client: &Client,
+    client: &Client<'_>,
     turn: Turn,
     now: Timestamp,
 ) -> Decision {
@@ -94,6 +110,7 @@ pub fn decide(
         vserver,
         place: None,
         took_turn: false,
+        scope: 0,
         reasons: ArrayVec::new(),
     };
     if let Some(policy) = published.config.vservers.get(vserver) {
@@ -111,7 +128,7 @@ struct Deciding<'a> {
     family: Family,
     published: &'a Published,
     row: Option<&'a Row>,
-    client: &'a Client,
+    client: &'a Client<'a>,
     turn: Turn,
     now: Timestamp,
 }

@@ -32,7 +32,8 @@ impl Deciding<'_> {
         let candidates: SmallVec<[Candidate; INLINE]> = here.iter().map(|c| self.candidate(c)).collect();
         let pointer = self.turn.last.and_then(|last| self.candidates().find(|c| c.1 == last)).map(|c| c.0);
         let round = if chosen.by_turn.is_some() { chosen.local_round } else { self.turn.round };
-        let choice = lb_core::choose(method, &candidates, pointer, round, self.client.key);
+        let client = if method == LbMethod::SourceIpHash { self.hashed(steps) } else { self.client.ldns };
+        let choice = lb_core::choose(method, &candidates, pointer, round, client);
         steps.took_turn |= choice.is_some_and(|c| c.took_turn);
         choice.and_then(|c| here.get(c.index)).or(here.first()).map_or(0, |c| c.service)
     }

@@ -14,13 +14,20 @@ impl Deciding<'_> {
         }
         match (self.policy.method, self.policy.metric) {
             (GslbMethod::Rtt, _) => self.by_rtt(all, steps),
+            (GslbMethod::StaticProximity, _) => match self.by_place(all, steps)? {
+                Some(chosen) => {
+                    steps.say(Reason::Chosen(chosen.site, GslbMethod::StaticProximity));
+                    Ok(chosen)
+                }
+                None => self.by_other(self.policy.backup_method, all, steps),
+            },
             (_, Some(metric)) => self.by_load(metric, all, steps),
             (method, None) => self.by_other(method, all, steps),
         }
     }
 
     fn by_rtt(&self, all: &[Contender], steps: &mut Decision) -> Result<Chosen, Verdict> {
-        let Some(row) = self.row else {
+        let Some(row) = self.measured(all, steps) else {
             steps.say(Reason::UnknownLdns);
             return self.undecided(all, steps);
         };
@@ -52,7 +59,7 @@ impl Deciding<'_> {
         Ok(chosen)
     }
 
-    fn reach(&self, row: &Row, site: SiteIndex) -> Reach {
+    pub(super) fn reach(&self, row: &Row, site: SiteIndex) -> Reach {
         let confirmed = self.published.sites.get(site.get()).and_then(|view| view.confirmed);
         row.cell(site).current(self.now, self.published.config.mep.max_age, confirmed)
     }
@@ -88,7 +95,11 @@ impl Deciding<'_> {
         steps: &mut Decision,
     ) -> Result<Chosen, Verdict> {
         match method {
-            GslbMethod::SourceIpHash => self.by_hash(all),
+            GslbMethod::SourceIpHash => self.by_hash(all, steps),
+            GslbMethod::StaticProximity => match self.by_place(all, steps)? {
+                Some(chosen) => Ok(chosen),
+                None => self.in_turn(all, steps),
+            },
             // Others than round robin are no backup methods (config refuses them).
             GslbMethod::RoundRobin
             | GslbMethod::Rtt
@@ -109,8 +120,8 @@ impl Deciding<'_> {
         Ok(Chosen { site: whose.site, by_turn: Some(whose.service), local_round: self.turn.round / cycle })
     }
 
-    fn by_hash(&self, contenders: &[Contender]) -> Result<Chosen, Verdict> {
-        let whose = lb_core::rendezvous(contenders, |c| (c.id, c.weight), self.client.key);
+    fn by_hash(&self, contenders: &[Contender], steps: &mut Decision) -> Result<Chosen, Verdict> {
+        let whose = lb_core::rendezvous(contenders, |c| (c.id, c.weight), self.hashed(steps));
         let whose = whose.and_then(|index| contenders.get(index)).ok_or(Verdict::Empty)?;
         Ok(Chosen::site(whose.site))
     }

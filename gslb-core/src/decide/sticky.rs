@@ -9,7 +9,13 @@ use gslb_types::ServiceState;
 impl Deciding<'_> {
     /// The service that the client stays at, if it has one.
     pub(super) fn by_session(&self, steps: &mut Decision) -> Option<Verdict> {
-        let (persistence, session) = (self.policy.persistence?, self.client.session?);
+        let persistence = self.policy.persistence?;
+        if let Some(subnet) = self.client.subnet {
+            // Sent anywhere or not: the next prefix may have been sent elsewhere.
+            let mask = persistence.prefix(subnet.prefix.network());
+            steps.scope = steps.scope.max(mask.min(subnet.prefix.prefix_len()));
+        }
+        let session = self.client.session?;
         if self.now.since(session.used) >= persistence.timeout {
             return None;
         }

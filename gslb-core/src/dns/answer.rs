@@ -64,7 +64,7 @@ pub fn answer(
         Transport::Tcp => &counters.tcp_requests,
         Transport::Tls => &counters.tls_requests,
     });
-    let asked = Asked { shared, published, source: source.to_canonical(), now };
+    let asked = Asked { shared, published, source: source.to_canonical(), subnet: None, now };
     let mut answering = Answering { asked, transport, out, sighting: None, session: None };
     let mut name = LowerName::root();
     let len = match wire::read(request, &mut name) {
@@ -110,11 +110,11 @@ impl<'a> Answering<'a, '_> {
     }
 
     fn resolved(&mut self, request: &Request<'_>, name: &mut LowerName) -> Option<usize> {
-        let opt = self.opt(request.edns.as_ref(), request.question.len());
-        let asked = self.asked;
+        let mut opt = self.opt(request.edns.as_ref(), request.question.len());
+        let subnet = request.edns.as_ref().and_then(|edns| edns.ecs?.prefix());
+        let asked = Asked { subnet, ..self.asked };
         let mut reply = self.reply(request, opt.as_ref())?;
-        let mut outcome =
-            Outcome { rcode: NOERROR, authoritative: false, silent: false, sighting: false, session: None };
+        let mut outcome = Outcome { rcode: NOERROR, ..Outcome::default() };
         let truncated = resolve(asked, name, request.qtype, &mut reply, &mut outcome) == Err(Full);
         if truncated {
             reply.clear();
@@ -122,6 +122,9 @@ impl<'a> Answering<'a, '_> {
         }
         let flags =
             flags(request.rd) | if outcome.authoritative { AA } else { 0 } | if truncated { TC } else { 0 };
+        if let Some(opt) = &mut opt {
+            opt.scope = outcome.scope;
+        }
         let len = reply.finish(request.id, flags, outcome.rcode, opt.as_ref());
         if outcome.sighting {
             self.sighting = Some(asked.source);
@@ -202,6 +205,7 @@ impl<'a> Answering<'a, '_> {
             extended_rcode: 0,
             dnssec_ok: edns.dnssec_ok,
             ecs: edns.ecs,
+            scope: 0,
             nsid: config.identity.as_deref().filter(|_| edns.nsid).map(str::as_bytes),
         };
         // A name of this server so long that it leaves no room for the question is not worth a silence.

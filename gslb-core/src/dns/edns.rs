@@ -1,5 +1,8 @@
 //! EDNS: the OPT record of a request, and the one of the reply (RFC 6891, RFC 7871, RFC 5001).
 
+use ipnet::IpNet;
+use std::net::IpAddr;
+
 /// Bytes of an OPT record without options.
 pub(super) const OPT_BYTES: usize = 11;
 
@@ -85,6 +88,28 @@ impl<'a> ClientSubnet<'a> {
     }
 }
 
+impl ClientSubnet<'_> {
+    /// The prefix it names. One of length 0 names nobody: its sender wants that its clients are not told apart (RFC 7871
+    /// section 7.1.2, faults I-28).
+    pub(super) fn prefix(&self) -> Option<IpNet> {
+        let (&[_, family, source, _], octets) = self.0.split_first_chunk()?;
+        let address = match family {
+            1 => IpAddr::from(filled::<4>(octets)),
+            _ => IpAddr::from(filled::<16>(octets)),
+        };
+        IpNet::new(address, source).ok().filter(|prefix| prefix.prefix_len() > 0)
+    }
+}
+
+/// The octets, and zeros for those left out.
+fn filled<const N: usize>(octets: &[u8]) -> [u8; N] {
+    let mut whole = [0; N];
+    for (to, from) in whole.iter_mut().zip(octets) {
+        *to = *from;
+    }
+    whole
+}
+
 /// The OPT record of a reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OptReply<'a> {
@@ -96,6 +121,9 @@ pub(super) struct OptReply<'a> {
     pub(super) dnssec_ok: bool,
     /// The request's client subnet, to be echoed.
     pub(super) ecs: Option<ClientSubnet<'a>>,
+    /// For addresses of which prefix the reply holds: the length, 0 where it did not depend on the subnet (RFC 7871 section
+    /// 7.2.1, faults I-27).
+    pub(super) scope: u8,
     /// The name of this server.
     pub(super) nsid: Option<&'a [u8]>,
 }
@@ -108,8 +136,7 @@ impl OptReply<'_> {
             + self.nsid.map_or(0, |name| 4 + name.len())
     }
 
-    /// Hands out its bytes piece by piece. The scope is 0: decisions are made by the address of the LDNS, so the answer
-    /// holds for every subnet (RFC 7871 section 7.2.1, faults I-27).
+    /// Hands out its bytes piece by piece.
     pub(super) fn each_piece(&self, mut put: impl FnMut(&[u8])) {
         let flags = if self.dnssec_ok { DO } else { 0 };
         put(&[0, 0, 41]);
@@ -117,11 +144,13 @@ impl OptReply<'_> {
         put(&[self.extended_rcode, 0]);
         put(&flags.to_be_bytes());
         put(&length(self.len() - OPT_BYTES));
-        if let Some(ClientSubnet(data)) = self.ecs {
+        if let Some(ClientSubnet(data)) = self.ecs
+            && let Some((&[f0, f1, source, _], address)) = data.split_first_chunk()
+        {
             put(&CLIENT_SUBNET.to_be_bytes());
             put(&length(data.len()));
-            // The scope is 0 already: a request with another was refused.
-            put(data);
+            put(&[f0, f1, source, self.scope]);
+            put(address);
         }
         if let Some(name) = self.nsid {
             put(&NSID.to_be_bytes());
@@ -177,6 +206,16 @@ mod tests {
     }
 
     #[test]
+    fn a_subnet_names_a_prefix_and_one_of_length_zero_nobody() {
+        let prefix = |raw: &[u8]| ClientSubnet::read(raw).unwrap().unwrap().prefix().map(|p| p.to_string());
+        assert_eq!(prefix(&subnet(1, 20, 0, &[198, 51, 0x60])).as_deref(), Some("198.51.96.0/20"));
+        let v6 = subnet(2, 56, 0, &[0x20, 1, 0xd, 0xb8, 0, 1, 2]);
+        assert_eq!(prefix(&v6).as_deref(), Some("2001:db8:1:200::/56"));
+        assert_eq!(prefix(&subnet(1, 0, 0, &[])), None);
+        assert_eq!(prefix(&subnet(2, 0, 0, &[])), None);
+    }
+
+    #[test]
     fn options_that_overrun_the_record_are_refused() {
         let read = |bytes: &[u8]| Edns::fixed(1232, 0).read_options(bytes);
         assert_eq!(read(&[]), Ok(()));
@@ -193,13 +232,14 @@ mod tests {
             extended_rcode: 1,
             dnssec_ok: true,
             ecs: ClientSubnet::read(&raw).unwrap(),
+            scope: 20,
             nsid: Some(b"fra-1"),
         };
         let mut bytes = Vec::new();
         opt.each_piece(|piece| bytes.extend_from_slice(piece));
         assert_eq!(bytes.len(), opt.len());
         assert_eq!(bytes[..11], [0, 0, 41, 4, 0xd0, 1, 0, 0x80, 0, 0, 20]);
-        assert_eq!(bytes[11..22], [0, 8, 0, 7, 0, 1, 24, 0, 198, 51, 100]);
+        assert_eq!(bytes[11..22], [0, 8, 0, 7, 0, 1, 24, 20, 198, 51, 100]);
         assert_eq!(bytes[22..], *b"\0\x03\0\x05fra-1");
     }
 }

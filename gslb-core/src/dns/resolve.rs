@@ -15,6 +15,7 @@ use crate::Family;
 use crate::published::{Published, Shared};
 use arrayvec::ArrayVec;
 use gslb_types::Timestamp;
+use ipnet::IpNet;
 use mep_core::SessionKey;
 use std::net::IpAddr;
 
@@ -27,11 +28,20 @@ pub(super) struct Asked<'a> {
     pub(super) shared: &'a Shared,
     pub(super) published: &'a Published,
     pub(super) source: IpAddr,
+    /// The prefix of the client on whose behalf the query is, if it says so.
+    pub(super) subnet: Option<IpNet>,
     pub(super) now: Timestamp,
 }
 
+impl Asked<'_> {
+    /// Whom the answer is for: the client's prefix, or the one address that asked.
+    pub(super) fn whom(&self) -> IpNet {
+        self.subnet.unwrap_or(IpNet::from(self.source))
+    }
+}
+
 /// What came out beside the records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) rcode: u16,
     pub(super) authoritative: bool,
@@ -41,6 +51,8 @@ pub(super) struct Outcome {
     pub(super) sighting: bool,
     /// The session that the answer uses, and where it leads.
     pub(super) session: Option<(SessionKey, usize)>,
+    /// For clients of which prefix of [`Asked::subnet`] this holds: its length, 0 if for all.
+    pub(super) scope: u8,
 }
 
 /// Resolves the question: `name` in lower case, of class IN. On `Full` the reply holds a part, and `outcome` says what is
@@ -184,6 +196,7 @@ impl<'a> Resolving<'a, '_, '_> {
         let selection = select::select(self.asked, domain.index, family);
         self.outcome.sighting |= selection.wants_rtt;
         self.outcome.session = selection.session;
+        self.outcome.scope = self.outcome.scope.max(selection.scope);
         match selection.selected {
             Selected::Silence => self.outcome.silent = true,
             Selected::Nothing => return self.negative(node),

@@ -2,7 +2,7 @@
 
 use super::resolve::Asked;
 use crate::counters::DnsCounters;
-use crate::decide::{Client, Decision, Family, Reason, Verdict, decide};
+use crate::decide::{Client, Decision, Family, Reason, Subnet, Verdict, decide};
 use crate::published::Shared;
 use config::Vserver;
 use gslb_types::{GslbMethod, Ldns, ServiceState};
@@ -16,6 +16,8 @@ pub(super) struct Selection<'a> {
     pub(super) ttl: u32,
     /// Whether the LDNS is to be measured.
     pub(super) wants_rtt: bool,
+    /// For clients of which prefix this holds: its length, 0 if for all.
+    pub(super) scope: u8,
     pub(super) selected: Selected<'a>,
     /// The session that the answer uses, and where it leads.
     pub(super) session: Option<(SessionKey, usize)>,
@@ -48,13 +50,23 @@ impl Iterator for Addresses<'_> {
     }
 }
 
+/// What is left of a decision when its reasons have been counted.
+struct Decided {
+    verdict: Verdict,
+    /// The virtual server that came to it.
+    by: usize,
+    scope: u8,
+}
+
 /// Decides for one query.
 pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Selection<'a> {
     let config = &*asked.published.config;
-    let nothing = Selection { ttl: 0, wants_rtt: false, selected: Selected::Nothing, session: None };
+    let nothing =
+        Selection { ttl: 0, wants_rtt: false, scope: 0, selected: Selected::Nothing, session: None };
     let Some(domain) = config.domains.get(domain) else { return nothing };
     let Some(vserver) = config.vservers.get(domain.vserver) else { return nothing };
-    let (verdict, by) = take_turn_and_decide(asked, domain.vserver, vserver, family);
+    let asked = Asked { subnet: asked.subnet.filter(|_| domain.ecs), ..asked };
+    let Decided { verdict, by, scope } = take_turn_and_decide(asked, domain.vserver, vserver, family);
     let selected = match verdict {
         Verdict::Service(service) => match config.services.get(service) {
             Some(service) => Selected::Addresses(Addresses::One(Some(service.address))),
@@ -68,32 +80,33 @@ pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Sel
         Verdict::Drop => Selected::Silence,
     };
     let session = used_session(asked, vserver, verdict);
-    Selection { ttl: domain.ttl, wants_rtt: vserver.wants_rtt, selected, session }
+    // What is answered to everybody needs no scope: no address, and the backup addresses (RFC 7871 section 7.4).
+    let scope = if matches!(verdict, Verdict::Service(_)) { scope } else { 0 };
+    Selection { ttl: domain.ttl, wants_rtt: vserver.wants_rtt, scope, selected, session }
 }
 
 /// A service that stands in while all are down keeps nobody.
 fn used_session(asked: Asked<'_>, vserver: &Vserver, verdict: Verdict) -> Option<(SessionKey, usize)> {
     let Verdict::Service(service) = verdict else { return None };
     let state = asked.published.services.get(service)?.state;
-    let key = Shared::session_key(vserver, asked.source)?;
+    let key = Shared::session_key(vserver, asked.whom())?;
     matches!(state, ServiceState::Up | ServiceState::Learning).then_some((key, service))
 }
 
 /// A turn is taken only by a decision that depends on it, and no two decisions take the same: what was decided on a look is
 /// decided again if another thread has taken that turn meanwhile. The reasons are counted here: they are too many to be
-/// handed on with the verdict, and the virtual server that came to it.
-fn take_turn_and_decide(
-    asked: Asked<'_>,
-    index: usize,
-    vserver: &Vserver,
-    family: Family,
-) -> (Verdict, usize) {
+/// handed on with the verdict.
+fn take_turn_and_decide(asked: Asked<'_>, index: usize, vserver: &Vserver, family: Family) -> Decided {
     let published = asked.published;
-    let client = Client { session: asked.shared.session(vserver, asked.source), ..Client::new(asked.source) };
-    let row = vserver
-        .wants_rtt
-        .then(|| asked.shared.rtts.row(Ldns::of(asked.source, published.config.ldns.masks)))
-        .flatten();
+    let masks = published.config.ldns.masks;
+    let row_of = |entry| vserver.wants_rtt.then(|| asked.shared.rtts.row(entry)).flatten();
+    let row = row_of(Ldns::of(asked.source, masks));
+    let of_subnet =
+        asked.subnet.and_then(|prefix| row_of(Ldns::covering(prefix.network(), prefix.prefix_len(), masks)?));
+    let subnet = asked.subnet.map(|prefix| Subnet { prefix, row: of_subnet.as_ref() });
+    let locations = asked.shared.locations.load();
+    let session = asked.shared.session(vserver, asked.whom());
+    let client = Client { ldns: asked.source, subnet, locations: Some(&locations), session };
     let decide_on = |turn| decide(index, family, published, row.as_ref(), &client, turn, asked.now);
     let turns = asked.shared.turns.of(index, family == Family::V6);
     let looked = turns.map(|turns| turns.look()).unwrap_or_default();
@@ -108,7 +121,7 @@ fn take_turn_and_decide(
         turns.answered(service);
     }
     count(&asked.shared.dns, vserver, &decision);
-    (decision.verdict, decision.vserver)
+    Decided { verdict: decision.verdict, by: decision.vserver, scope: decision.scope }
 }
 
 fn count(counters: &DnsCounters, vserver: &Vserver, decision: &Decision) {

@@ -14,10 +14,11 @@ pub(crate) use packet::{ANY, Packet, query, wire};
 
 use arc_swap::ArcSwap;
 use config::{
-    Admin, Binding, Config, Dns, Domain, Group, LdnsTable, Mep, Node, Probe, Service, Site, Vserver, Zone,
-    ZoneRecord,
+    Admin, Binding, Config, Coordinates, Dns, Domain, Group, LdnsTable, Location, Mep, Node, Persistence,
+    Place, Probe, Service, Site, Vserver, Zone, ZoneRecord,
 };
 use gslb_core::dns::{Answered, Transport, Zones, answer};
+use gslb_core::location::Locations;
 use gslb_core::{Cell, RttTable, Shared, Turns};
 use gslb_types::{
     AllDown, GslbMethod, LbMethod, Ldns, LdnsMasks, ProbeKind, Reach, Rtt, ServiceState, SiteIndex,
@@ -75,6 +76,12 @@ pub(crate) struct Setup {
     pub(crate) drop_ldns_requests: bool,
     pub(crate) version: Option<&'static str>,
     pub(crate) identity: Option<&'static str>,
+    /// Whether the domains go by client subnets.
+    pub(crate) ecs: bool,
+    pub(crate) masks: LdnsMasks,
+    pub(crate) persistence: Option<Persistence>,
+    /// Prefixes that lie where the site of this index lies.
+    pub(crate) places: Vec<(&'static str, usize)>,
 }
 
 impl Default for Setup {
@@ -93,6 +100,10 @@ impl Default for Setup {
             drop_ldns_requests: false,
             version: None,
             identity: None,
+            ecs: false,
+            masks: LdnsMasks::default(),
+            persistence: None,
+            places: Vec::new(),
         }
     }
 }
@@ -117,6 +128,7 @@ impl Setup {
             shared: Shared {
                 published: ArcSwap::from_pointee(published),
                 rtts: RttTable::new(config.sites.len(), SEED),
+                locations: ArcSwap::from_pointee(Locations::new(&config, Vec::new())),
                 turns: Turns::new(config.vservers.len()),
                 dns: Default::default(),
                 sessions: gslb_core::SessionTable::new(SEED),
@@ -170,7 +182,7 @@ impl Setup {
                 per_prefix: 2,
             },
             ldns: LdnsTable {
-                masks: LdnsMasks::default(),
+                masks: self.masks,
                 idle_timeout: 180 * second,
                 cap: 1000,
                 private: true,
@@ -184,14 +196,22 @@ impl Setup {
                 hash: 0,
             },
             databases: Vec::new(),
-            locations: Vec::new(),
-            sites: sites
-                .map(|name| Site {
+            locations: self
+                .places
+                .iter()
+                .map(|(prefix, site)| Location {
+                    prefixes: vec![prefix.parse().unwrap()],
+                    place: place(*site),
+                })
+                .collect(),
+            sites: (0..)
+                .zip(sites)
+                .map(|(index, name)| Site {
                     name: name.parse().unwrap(),
                     trigger_monitor: Default::default(),
-                    place: Default::default(),
+                    place: place(index),
                 })
-                .to_vec(),
+                .collect(),
             nodes: (0..3).map(|n| node(sites[n], n)).collect(),
             sources: Vec::new(),
             monitors: Vec::new(),
@@ -213,13 +233,13 @@ impl Setup {
                 has_orders: false,
                 order_threshold: 1,
                 backup: None,
-                persistence: None,
                 spillover: None,
                 failback: config::Failback::AtOnce,
                 has_limits: false,
+                persistence: self.persistence,
                 wants_rtt: self.method == GslbMethod::Rtt,
             }],
-            domains: self.domains.iter().map(|(name, ttl)| domain(&zones, name, *ttl)).collect(),
+            domains: self.domains.iter().map(|(name, ttl)| domain(&zones, name, *ttl, self.ecs)).collect(),
             services: services.map(|(n, (site, address, _))| service(n, *site, address)).collect(),
             zones,
         }
@@ -254,11 +274,17 @@ fn service(index: usize, site: usize, address: &str) -> Service {
     }
 }
 
-fn domain(zones: &[Zone], name: &str, ttl: u32) -> Domain {
+/// The sites lie on the equator, 1,112 km from one to the next.
+fn place(site: usize) -> Place {
+    let longitude = 10.0 * f64::from(u8::try_from(site).unwrap());
+    Place { coordinates: Coordinates::new(0.0, longitude), ..Place::default() }
+}
+
+fn domain(zones: &[Zone], name: &str, ttl: u32, ecs: bool) -> Domain {
     let name: Name = name.parse().unwrap();
     let holders = zones.iter().enumerate().filter(|(_, zone)| zone.origin.zone_of(&name));
     let (zone, _) = holders.max_by_key(|(_, zone)| zone.origin.num_labels()).unwrap();
-    Domain { name, zone, vserver: 0, ttl }
+    Domain { name, zone, vserver: 0, ttl, ecs }
 }
 
 /// A zone from lines `owner ttl type rdata`, owners relative to the origin.

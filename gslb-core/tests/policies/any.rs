@@ -173,7 +173,7 @@ fn decided(node: &Shared, now: Timestamp, turn: Turn) -> Decision {
     let published = node.published.load();
     let vserver = &published.config.vservers[0];
     let row: Option<Row> = node.rtts.row(Ldns::exact(LDNS));
-    let client = Client { session: node.session(vserver, LDNS), ..Client::new(LDNS) };
+    let client = Client { session: node.session(vserver, LDNS.into()), ..Client::new(LDNS) };
     decide(0, Family::V4, &published, row.as_ref(), &client, turn, now)
 }
 

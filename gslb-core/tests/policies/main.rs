@@ -5,5 +5,6 @@ mod any;
 mod chains;
 mod fixture;
 mod loads;
+mod proximity;
 mod spill;
 mod sticky;
