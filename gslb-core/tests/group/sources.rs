@@ -155,3 +155,38 @@ fn the_numbers_of_a_source_reach_the_other_sites() {
         assert_eq!(view.response_time, rtt, "no monitor measures");
     }
 }
+
+#[test]
+fn a_source_of_a_site_speaks_for_all_its_services_and_for_no_other_site_s() {
+    let mut net = Net::edited(&[A, B], |text| {
+        let plain = "address = \"198.18.0.80\"\nport = 80\nmonitors = [\"web\"]\n";
+        assert!(text.contains(plain));
+        text.replace(plain, "address = \"198.18.0.80\"\nport = 80\n")
+            + "[[services]]\nname = \"api-a\"\nsite = \"a\"\naddress = \"198.18.0.80\"\nport = 81\n\
+               [[sources]]\nname = \"lb\"\nkind = \"haproxy\"\nsocket = \"/run/haproxy.sock\"\n\
+               site = \"a\"\nsource_name = \"all/BACKEND\"\n"
+    });
+    let api_a = net.hosts[0].config.services.len() - 1;
+    let run = |net: &mut Net, health| {
+        for _ in 0..30 {
+            net.run(Duration::from_millis(100));
+            assert!(net.hosts[1].looks.is_empty(), "it is of the other site");
+            for look in net.hosts[0].looks.split_off(0) {
+                let item = SourceItem::Haproxy { proxy: "all".to_owned(), server: "BACKEND".to_owned() };
+                assert_eq!(look.fetch.items, [item.clone(), item]);
+                let reading =
+                    Reading { health, words: "its word".to_owned(), active: Some(5), ..Reading::default() };
+                let outcome = Ok(vec![Ok(reading.clone()), Ok(reading)]);
+                net.looked(A, FetchReply { id: look.id, outcome });
+            }
+        }
+    };
+    for (health, state) in [(SourceHealth::Up, ServiceState::Up), (SourceHealth::Down, ServiceState::Down)] {
+        run(&mut net, health);
+        for (node, service) in [(A, WEB_A), (A, api_a), (B, WEB_A), (B, api_a)] {
+            let view = &net.published(node).services[service];
+            let active = view.traffic.and_then(|traffic| traffic.active);
+            assert_eq!((view.state, active), (state, Some(5)), "{node} {service}");
+        }
+    }
+}

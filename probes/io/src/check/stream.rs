@@ -132,3 +132,37 @@ impl AsyncWrite for Stamped {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::time::Duration;
+    use tokio::io::AsyncReadExt;
+
+    #[tokio::test]
+    async fn what_came_before_a_question_is_told_from_what_answers_it() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut stream, mut server) = (Stamped::new(stream), listener.accept().unwrap().0);
+        let times = stream.times();
+        assert_eq!(stream.waiting(), b"");
+        server.write_all(b"hello").unwrap();
+        // The runtime does not run meanwhile: nobody has told it that something came.
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut early = Vec::new();
+        while early != b"hello" {
+            early.extend(stream.waiting());
+            assert!(Instant::now() < until, "{early:?}");
+        }
+        assert_eq!(stream.waiting(), b"", "it is taken in");
+        server.write_all(b"again").unwrap();
+        stream.read_exact(&mut [0; 5]).await.unwrap();
+        assert!(!times.is_early(), "nothing was asked yet");
+        times.began(Instant::now());
+        assert!(times.is_early());
+        server.write_all(b"now").unwrap();
+        stream.read_exact(&mut [0; 3]).await.unwrap();
+        assert!(!times.is_early());
+    }
+}
