@@ -23,6 +23,11 @@ fn resolver(n: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0b00_0035 + (n << 8)).into()
 }
 
+/// A forged source, that answers nothing.
+fn nobody(n: u32) -> IpAddr {
+    Ipv4Addr::from_bits(0x2d00_0001 + (n << 8)).into()
+}
+
 /// A started group, connected, at rest.
 fn world(group: Group, seed: u64) -> World {
     let mut world = World::started(group, seed).expect("a group that the product takes");
@@ -350,4 +355,19 @@ fn a_lossy_network_between_the_nodes_is_borne() {
     for host in world.hosts() {
         assert!(host.published().unwrap().peers.iter().all(|peer| (peer.sessions, peer.downs) == (1, 0)));
     }
+}
+
+/// Faults I-46: what a site has pushed out of its table it says nothing of any longer, and its words do not confirm what it said.
+#[test]
+fn what_is_pushed_out_of_one_table_is_taken_for_true_by_nobody_else() {
+    let group = Group::new(&THREE).with("probe.failed_rounds", "1").with_at("iad", "ldns.cap", "8");
+    let mut world = world(group, 1);
+    (0..8).for_each(|n| drop(world.ask(0, nobody(n))));
+    world.drive(secs(15));
+    (8..16).for_each(|n| drop(world.ask(1, nobody(n))));
+    world.drive(secs(15));
+    let known = |n: usize| world.hosts()[n].shared().map(|shared| shared.rtts.len());
+    assert_eq!([0, 1, 2].map(known), [16, 8, 16].map(Some));
+    world.look_at_all();
+    unbroken(&world);
 }

@@ -92,8 +92,8 @@ pub(crate) enum Cause {
     Sighting(IpAddr),
     /// What became of a probe: whom it was for, and the RTT if it measured.
     Reply { target: Option<IpAddr>, reply: ProbeReply },
-    /// A frame.
-    Frame { from: HostIndex, body: Option<Box<Body>> },
+    /// A frame, and when it was sent.
+    Frame { from: HostIndex, sent: Timestamp, body: Option<Box<Body>> },
     /// Nothing that can touch the table.
     Other,
 }
@@ -195,7 +195,6 @@ impl Witness {
         self.mirrors[n] = Mirror::default();
         self.paces[n].reborn();
         self.silences[n] = Silence::default();
-        self.told.born(now, n);
         self.links.alone(now, n);
         self.links.disturbed(now, n, false);
     }

@@ -17,6 +17,8 @@ pub(super) struct Mirror {
     rows: BTreeMap<Ldns, Row>,
     /// What the last turn changed, as it was before.
     before: BTreeMap<(Ldns, SiteIndex), Reach>,
+    /// Who told it the value of another site that it has, and when that one sent it.
+    words: BTreeMap<(Ldns, SiteIndex), (HostIndex, Timestamp)>,
     /// Turns since the last look at the whole table.
     turns: u32,
 }
@@ -137,7 +139,7 @@ impl Mirror {
             told.forgot(look.now, look.n, ldns);
             *before = Row::default();
         }
-        Turn { look, ldns }.judge_row(before, &row, told, &mut self.before)?;
+        Turn { look, ldns }.judge_row(before, &row, told, (&mut self.before, &mut self.words))?;
         if matches!(row.cell(look.host.site()).reach(), Reach::Known(_)) {
             pace.is_known(ldns);
         }
@@ -167,7 +169,8 @@ impl Mirror {
                 return Err((Invariant::OneWriter, what));
             }
             pace.admitted(ldns);
-            Turn { look, ldns }.judge_row(&Row::default(), &row, told, &mut self.before)?;
+            let changes = (&mut self.before, &mut self.words);
+            Turn { look, ldns }.judge_row(&Row::default(), &row, told, changes)?;
             self.rows.insert(ldns, row);
         }
         Ok(())
@@ -189,7 +192,10 @@ impl Turn<'_> {
         before: &Row,
         row: &Row,
         told: &mut Told,
-        changed: &mut BTreeMap<(Ldns, SiteIndex), Reach>,
+        (changed, words): (
+            &mut BTreeMap<(Ldns, SiteIndex), Reach>,
+            &mut BTreeMap<(Ldns, SiteIndex), (HostIndex, Timestamp)>,
+        ),
     ) -> Result<(), (Invariant, String)> {
         for site in sites(self.look.host) {
             let (old, new) = (before.cell(site), row.cell(site));
@@ -197,6 +203,9 @@ impl Turn<'_> {
                 continue;
             }
             self.judge(site, old, new, told)?;
+            if site != self.look.host.site() {
+                self.in_order(site, (old, new), told, words)?;
+            }
             changed.insert((self.ldns, site), old.reach());
             if site == self.look.host.site() && self.advertises_anew(old, new) {
                 told.changed(self.look.now, self.look.n, self.ldns, new.reach());
@@ -273,24 +282,34 @@ impl Turn<'_> {
             return Ok(());
         }
         self.is_told_by(site, new.reach(), told)
-            .map_err(|why| self.wrong(Invariant::OneWriter, site, old, new, why))?;
-        match self.look.cause {
-            // What was never told is no withdrawal; a relay may have heard the site later than this node did.
-            Cause::Frame { from, body } if old != Cell::default() && told.site(*from) == site => {
-                let is_relayed = told::rows(body.as_deref()).relayed.is_some();
-                if !is_relayed && told.goes_back(*from, self.ldns, old.reach(), new.reach()) {
-                    let why = "its site had taken that back before";
-                    return Err(self.wrong(Invariant::Order, site, old, new, why));
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+            .map_err(|why| self.wrong(Invariant::OneWriter, site, old, new, why))
+    }
+
+    /// What a node of the site said itself is not undone by what it had sent before. A relay may have heard the site later than
+    /// this node did.
+    fn in_order(
+        &self,
+        site: SiteIndex,
+        (old, new): (Cell, Cell),
+        told: &Told,
+        words: &mut BTreeMap<(Ldns, SiteIndex), (HostIndex, Timestamp)>,
+    ) -> Result<(), (Invariant, String)> {
+        let Cause::Frame { from, sent, .. } = self.look.cause else { return Ok(()) };
+        if told.site(*from) != site {
+            words.remove(&(self.ldns, site));
+            return Ok(());
         }
+        let before = words.insert((self.ldns, site), (*from, *sent));
+        if before.is_some_and(|(teller, at)| teller == *from && at > *sent) {
+            let why = "its site had taken that back before";
+            return Err(self.wrong(Invariant::Order, site, old, new, why));
+        }
+        Ok(())
     }
 
     /// Whether the frame of this turn says so, and may: it comes from a node of the site, or relays what that site said.
     fn is_told_by(&self, site: SiteIndex, reach: Reach, told: &Told) -> Result<(), &'static str> {
-        let Cause::Frame { from, body } = self.look.cause else { return Err("nobody said so") };
+        let Cause::Frame { from, body, .. } = self.look.cause else { return Err("nobody said so") };
         let rows = told::rows(body.as_deref());
         let relayed = self.look.host.config().sites.get(site.get()).map(|site| &site.name);
         if rows.relayed.is_none() && told.site(*from) != site {

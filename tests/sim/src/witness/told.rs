@@ -32,8 +32,6 @@ struct Teller {
     changed_at: BTreeMap<Ldns, Timestamp>,
     /// Everything it ever advertised for its site.
     advertised: BTreeMap<Ldns, BTreeMap<Mark, Span>>,
-    /// When its process started.
-    born: Timestamp,
     /// How often what it advertises changed, and how often somebody asked for it.
     occasions: BTreeMap<Ldns, u64>,
 }
@@ -51,7 +49,6 @@ struct Session {
 /// When something was advertised last.
 #[derive(Clone, Copy)]
 struct Span {
-    from: Timestamp,
     /// Nothing if it still is.
     until: Option<Timestamp>,
 }
@@ -83,7 +80,6 @@ impl Told {
             changes: 0,
             changed_at: BTreeMap::new(),
             advertised: BTreeMap::new(),
-            born: Timestamp::ZERO,
             occasions: BTreeMap::new(),
         };
         Told { hosts: sites.iter().map(teller).collect(), sessions: BTreeMap::new() }
@@ -115,7 +111,7 @@ impl Told {
         teller.changes += 1;
         teller.changed_at.insert(ldns, now);
         teller.forgot(now, ldns);
-        teller.advertised.entry(ldns).or_default().insert(mark(reach), Span { from: now, until: None });
+        teller.advertised.entry(ldns).or_default().insert(mark(reach), Span { until: None });
         *teller.occasions.entry(ldns).or_default() += 1;
     }
 
@@ -128,7 +124,7 @@ impl Told {
     pub(super) fn forgot(&mut self, now: Timestamp, n: HostIndex, ldns: Ldns) {
         *self.hosts[n].occasions.entry(ldns).or_default() += 1;
         if let Some(marks) = self.hosts[n].advertised.get_mut(&ldns) {
-            marks.insert(PENDING, Span { from: now, until: Some(now) });
+            marks.insert(PENDING, Span { until: Some(now) });
             *self.hosts[n].occasions.entry(ldns).or_default() += 1;
         }
     }
@@ -137,20 +133,6 @@ impl Told {
     pub(super) fn died(&mut self, now: Timestamp, n: HostIndex) {
         let spans = self.hosts[n].advertised.values_mut().flat_map(|marks| marks.values_mut());
         spans.for_each(|span| span.until = span.until.or(Some(now)));
-    }
-
-    /// Another process starts.
-    pub(super) fn born(&mut self, now: Timestamp, n: HostIndex) {
-        self.hosts[n].born = now;
-    }
-
-    /// Whether a node, itself and alone in its site, says what it had left behind before it began to say what its reader has.
-    pub(super) fn goes_back(&self, n: HostIndex, ldns: Ldns, had: Reach, said: Reach) -> bool {
-        let (site, teller) = (self.site(n), &self.hosts[n]);
-        let span = |reach| teller.advertised.get(&ldns).and_then(|marks| marks.get(&mark(reach)));
-        let (Some(had), Some(said)) = (span(had), span(said)) else { return false };
-        let is_alone = self.hosts.iter().filter(|teller| teller.site == site).count() == 1;
-        is_alone && had.from >= teller.born && said.until.is_some_and(|until| until < had.from)
     }
 
     /// Whether a node of the site advertised that. Nothing was, unless it was withdrawn just now: a process that knows nothing

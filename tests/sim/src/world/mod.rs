@@ -223,7 +223,7 @@ impl World {
                 }
                 self.witness.flew(self.now, self.now.since(sent));
                 if let Some(host) = self.net.arrived(self.now, wire, end, &event) {
-                    self.turn(host, Some(Input::Carrier(event)));
+                    self.turn_with(host, Some(Input::Carrier(event)), sent);
                 }
             }
             Event::Idle { wire, end } => {
@@ -306,7 +306,12 @@ impl World {
 
     /// A node takes an input, or does what time has come for; what it wants done is set going.
     pub(crate) fn turn(&mut self, n: HostIndex, input: Option<Input>) {
-        let cause = self.cause(n, input.as_ref());
+        self.turn_with(n, input, self.now);
+    }
+
+    /// The same, with an input that was sent at some time.
+    fn turn_with(&mut self, n: HostIndex, input: Option<Input>, sent: Timestamp) {
+        let cause = self.cause(n, input.as_ref(), sent);
         self.note(n, input.as_ref());
         let host = &mut self.hosts[n];
         let Some(process) = host.process.as_mut() else { return };
@@ -333,14 +338,14 @@ impl World {
         }
     }
 
-    fn cause(&self, n: HostIndex, input: Option<&Input>) -> Cause {
+    fn cause(&self, n: HostIndex, input: Option<&Input>, sent: Timestamp) -> Cause {
         match input {
             None => Cause::Time,
             Some(Input::Sighting(address)) => Cause::Sighting(*address),
             Some(Input::Probe(reply)) => self.witness.cause_of_reply(n, *reply),
             Some(Input::Carrier(CarrierEvent::Received { conn, frame })) => {
                 match self.net.other_end(n, *conn) {
-                    Some(from) => Cause::Frame { from, body: self.witness.read(frame).map(Box::new) },
+                    Some(from) => Cause::Frame { from, sent, body: self.witness.read(frame).map(Box::new) },
                     None => Cause::Other,
                 }
             }
