@@ -19,6 +19,7 @@ mod relays;
 mod restarts;
 mod sites;
 mod stability;
+mod starts;
 mod two_nodes;
 mod versions;
 
@@ -37,6 +38,7 @@ fn main() {
         half_open::TESTS,
         pool::TESTS,
         restarts::TESTS,
+        starts::TESTS,
         stability::TESTS,
         clocks::TESTS,
         constant_work::TESTS,
