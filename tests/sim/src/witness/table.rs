@@ -128,15 +128,16 @@ impl Mirror {
         pace: &mut Pace,
     ) -> Result<(), (Invariant, String)> {
         let Some(before) = self.rows.get_mut(&ldns) else { return Ok(()) };
+        let is_pushed_out = look.local.since(before.last_seen()) < look.host.config().ldns.idle_timeout;
         let Some(row) = look.shared.rtts.row(ldns) else {
             self.rows.remove(&ldns);
-            told.forgot(look.now, look.n, ldns);
+            told.forgot(look.now, look.n, ldns, is_pushed_out);
             return Ok(());
         };
         // An entry may go and come back within one turn.
         if was_gone {
             pace.admitted(ldns);
-            told.forgot(look.now, look.n, ldns);
+            told.forgot(look.now, look.n, ldns, is_pushed_out);
             *before = Row::default();
         }
         Turn { look, ldns }.judge_row(before, &row, told, (&mut self.before, &mut self.words))?;

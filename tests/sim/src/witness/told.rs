@@ -121,7 +121,10 @@ impl Told {
     }
 
     /// A node's entry is gone: everywhere, as nobody asked any more, or it has been pushed out here, and what it said is withdrawn.
-    pub(super) fn forgot(&mut self, now: Timestamp, n: HostIndex, ldns: Ldns) {
+    pub(super) fn forgot(&mut self, now: Timestamp, n: HostIndex, ldns: Ldns, is_pushed_out: bool) {
+        if is_pushed_out {
+            self.hosts[n].forgot(now, ldns);
+        }
         *self.hosts[n].occasions.entry(ldns).or_default() += 1;
         if let Some(marks) = self.hosts[n].advertised.get_mut(&ldns) {
             marks.insert(PENDING, Span { until: Some(now) });
