@@ -128,6 +128,28 @@ fn traffic_is_not_unseen_for_a_moment_when_a_node_task_is_replaced() {
     }
 }
 
+/// Behaviour 4: site metrics every second. The numbers change ten times as often.
+#[test]
+fn numbers_reach_the_peers_once_a_second_and_no_more_often() {
+    let mut site = Site::new(&[A, B]);
+    site.run(secs(10));
+    let connections = |site: &Site| site.net.published(B).services[WEB_A].traffic.unwrap().connections;
+    let (mut last, mut changed, mut gaps) = (connections(&site), site.net.now, Vec::new());
+    for _ in 0..300 {
+        site.idle = (site.idle + 1) % 90;
+        site.show();
+        site.net.run(Duration::from_millis(100));
+        if connections(&site) != last {
+            gaps.push(site.net.now.since(changed));
+            (last, changed) = (connections(&site), site.net.now);
+        }
+    }
+    let (shortest, longest) = (gaps[1..].iter().min().unwrap(), gaps[1..].iter().max().unwrap());
+    println!("behaviour 4: {} changes in 30 s, {shortest:?} to {longest:?} apart", gaps.len());
+    assert!((29..=31).contains(&gaps.len()), "{gaps:?}");
+    assert!(*shortest >= Duration::from_millis(900) && *longest <= Duration::from_millis(1_100), "{gaps:?}");
+}
+
 const MANY: usize = 250;
 
 /// 250 services behind one virtual server, each checked every 5 s: what a second of the node task costs, counted.

@@ -289,3 +289,53 @@ fn an_ssl_virtual_server_reads_the_certificates_that_the_configuration_names() {
     let path = scene.folder().join("no-such.crt");
     assert!(said.contains(path.to_str().unwrap()), "{said}");
 }
+
+/// Bar R20, without traffic: clients that are connected and ask nothing hold nobody up. And with some: what runs ends by itself.
+#[test]
+fn a_node_that_stops_answers_what_is_under_way_and_waits_for_nothing_else() {
+    let service = Service::start("s1", Duration::ZERO);
+    for is_busy in [false, true] {
+        let mut scene = Scene::start(&[service.address], "method = \"round_robin\"\nservices = [\"s1\"]\n");
+        let mut idle: Vec<_> = (0..20).map(|_| TcpStream::connect(scene.vip()).unwrap()).collect();
+        for client in idle.iter_mut().take(10) {
+            // One answer, and the connection is kept.
+            client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            assert!(client.read(&mut [0; 4096]).unwrap() > 0);
+        }
+        let vip = scene.vip();
+        let late = is_busy.then(|| std::thread::spawn(move || ask(HOME, vip, "/late")));
+        if is_busy {
+            until("under way", || scene.member(1)["active"] == 1);
+        }
+        scene.node.signal(nix::sys::signal::Signal::SIGTERM);
+        let asked = Instant::now();
+        let status = scene.node.wait(SOON);
+        let took = asked.elapsed();
+        println!(
+            "R20: 20 idle clients, {}: ended {took:?} after SIGTERM",
+            if is_busy { "a request of 1 s" } else { "no request" }
+        );
+        assert!(status.success() && took < Duration::from_secs(2), "{status} after {took:?}");
+        if let Some(late) = late {
+            let answer = late.join().unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("s1"), "{answer}");
+        }
+    }
+}
+
+/// Bar R20: what does not end by itself is cut at the deadline of the drain.
+#[test]
+fn a_request_that_never_ends_holds_a_node_up_until_the_deadline_and_no_longer() {
+    let service = Service::start("s1", Duration::ZERO);
+    let mut scene = Scene::start(&[service.address], "method = \"round_robin\"\nservices = [\"s1\"]\n");
+    let (mut client, name) = scene.hold();
+    assert_eq!(name, "s1");
+    scene.node.signal(nix::sys::signal::Signal::SIGTERM);
+    let asked = Instant::now();
+    let status = scene.node.wait(SOON);
+    let took = asked.elapsed();
+    println!("R20: a response that does not end: ended {took:?} after SIGTERM");
+    assert!(status.success(), "{status}");
+    assert!((Duration::from_secs(9)..Duration::from_secs(12)).contains(&took), "{took:?}");
+    assert!(!matches!(client.read(&mut [0; 64]), Ok(1..)), "cut");
+}
