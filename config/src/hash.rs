@@ -91,6 +91,7 @@ fn vserver(c: &Config, v: &Vserver) -> String {
         let order = if b.order == 1 { String::new() } else { format!("@{}", b.order) };
         format!("{}*{}{order}", service.name, b.weight.get())
     }));
+    let addresses = if v.addresses == 1 { String::new() } else { format!(" addresses {}", v.addresses) };
     let threshold =
         if v.order_threshold == 1 { String::new() } else { format!(" least {}", v.order_threshold) };
     let persistence = v.persistence.map_or(String::new(), |p| {
@@ -107,7 +108,7 @@ fn vserver(c: &Config, v: &Vserver) -> String {
     let backup = v.backup.and_then(|backup| c.vservers.get(backup));
     let backup = backup.map_or(String::new(), |backup| format!(" backup {}", backup.name));
     format!(
-        "{} {} {} {} {} {:?} [{}] {} [{bindings}]{threshold}{backup}{persistence}{spillover}{failback}",
+        "{} {} {} {} {} {:?} [{}] {} [{bindings}]{addresses}{threshold}{backup}{persistence}{spillover}{failback}",
         v.name,
         v.method.as_str(),
         v.backup_method.as_str(),

@@ -32,5 +32,7 @@ pub use lb::{LbCertificate, LbForwarded, LbKind, LbMember, LbPersistence, LbTime
 pub use load::load;
 pub use location::{Coordinates, Location, Place, QUALIFIERS};
 pub use model::*;
-pub use policy::{Answer, Binding, Domain, Failback, PERSISTENCE_IDS, Persistence, Spillover, Vserver};
+pub use policy::{
+    Answer, Binding, Domain, Failback, MAX_ADDRESSES, PERSISTENCE_IDS, Persistence, Spillover, Vserver,
+};
 pub use source::{Feed, Source};

@@ -335,6 +335,7 @@ pub(crate) static VSERVER: Schema = Schema {
         default("all_down", r#""all""#),
         optional("backup_ip"),
         default("drop_ldns_requests", "false"),
+        default("addresses", "1"),
         default("order_threshold", "1"),
         optional("backup_vserver"),
         default("failback", r#""auto""#),

@@ -219,3 +219,35 @@ fn the_service_answered_is_the_next_turns_pointer() {
     assert_eq!((look(false).last, look(false).round), (Some(1), 0), "an RTT decision takes no turn");
     assert_eq!(look(true).last, None);
 }
+
+/// Several addresses: the best first, the others in the order they would be chosen in.
+#[test]
+fn an_answer_of_several_addresses_goes_from_the_best_on() {
+    let server = |addresses| Setup { addresses, ..Setup::default() }.build();
+    for (addresses, expected) in [
+        (1, &["192.0.2.20"][..]),
+        (2, &["192.0.2.20", "192.0.2.10"]),
+        (16, &["192.0.2.20", "192.0.2.10", "192.0.2.30"]),
+    ] {
+        let server = server(addresses);
+        server.measured(LDNS, [40, 9, 70]);
+        let reply = server.ask(&query("www.gslb.test", 1));
+        assert_eq!(reply.addresses(), expected);
+        assert!(reply.message.answers.iter().all(|record| record.ttl == 5), "one TTL (faults I-30)");
+    }
+    let turns = Setup { addresses: 3, method: GslbMethod::RoundRobin, ..Setup::default() }.build();
+    let firsts: Vec<String> =
+        (0..3).map(|_| turns.ask(&query("www.gslb.test", 1)).addresses()[0].clone()).collect();
+    assert_eq!(firsts, ["192.0.2.10", "192.0.2.20", "192.0.2.30"]);
+}
+
+#[test]
+fn a_wildcard_can_be_a_gslb_domain_and_answers_in_the_name_that_was_asked() {
+    let server = Setup { domains: vec![("*.app.gslb.test.", 5)], ..Setup::default() }.build();
+    server.measured(LDNS, [40, 9, 70]);
+    for name in ["x.app.gslb.test", "a.b.app.gslb.test"] {
+        let reply = server.ask(&query(name, 1));
+        assert_eq!(reply.records(), format!("{name}. 5 A 192.0.2.20"));
+    }
+    assert_eq!(server.ask(&query("app.gslb.test", 1)).addresses(), Vec::<String>::new());
+}

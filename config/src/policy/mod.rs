@@ -97,6 +97,7 @@ pub(crate) fn vservers(
             has_orders: bindings.windows(2).any(|two| two[0].order != two[1].order),
             order_threshold: t.number("order_threshold", 1..=u32::from(u16::MAX)),
             backup: None,
+            addresses: t.number("addresses", 1..=MAX_ADDRESSES),
             persistence: persistence::read(t),
             spillover: returning::spillover(t, is_fed),
             failback: returning::failback(t),

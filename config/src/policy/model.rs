@@ -28,6 +28,8 @@ pub struct Vserver {
     pub backup_ip: Vec<IpAddr>,
     /// Whether queries that find no RTT yet are dropped rather than answered by the backup method.
     pub drop_ldns_requests: bool,
+    /// Addresses in an answer at most: the best first, then the others in the order they would be chosen in.
+    pub addresses: u8,
     /// The bound services, in order.
     pub bindings: Vec<Binding>,
     /// Whether those have several orders of preference.
@@ -85,6 +87,9 @@ pub struct Persistence {
     /// A client that has not asked any node for this long is forgotten.
     pub timeout: Duration,
 }
+
+/// Addresses in an answer at most, whatever is configured.
+pub const MAX_ADDRESSES: u8 = 16;
 
 /// How many persistence ids there are.
 pub const PERSISTENCE_IDS: u32 = 1 << 31;

@@ -73,7 +73,14 @@ fn each_difference_has_its_name() {
         &with("services = [\"web\"]", "services = [\"web\"]\nselection_tolerance = \"1ms\""),
         &["vservers"],
     );
-    for key in ["order_threshold = 2", "method = \"least_response_time\""] {
+    for key in [
+        "order_threshold = 2",
+        "method = \"least_response_time\"",
+        "persistence = \"source_ip\"",
+        "failback = \"manual\"",
+        "failback_delay = \"1m\"",
+        "addresses = 2",
+    ] {
         only(SMALL, &with("services = [\"web\"]", &format!("services = [\"web\"]\n{key}")), &["vservers"]);
     }
     only(

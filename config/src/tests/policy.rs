@@ -151,3 +151,38 @@ fn virtual_servers_that_share_sessions_mean_the_same_clients_by_them() {
         "{error:?}"
     );
 }
+
+#[test]
+fn a_domain_may_be_a_wildcard() {
+    let config = folder(&super::SMALL.replace("www.gslb.test", "*.app.gslb.test")).load(None);
+    assert_eq!(config.unwrap_or_else(|e| panic!("{e}")).domains[0].name.to_ascii(), "*.app.gslb.test.");
+}
+
+#[test]
+fn when_clients_are_sent_on_and_come_back_is_said_once() {
+    let with_backup = |keys: &str| {
+        let other = "[[vservers]]\nname = \"b\"\nservices = [\"web\"]\n";
+        folder(&(vserver(&format!("backup_vserver = \"b\"\n{keys}")) + other))
+    };
+    let of = |keys: &str| with_backup(keys).load(None).unwrap_or_else(|e| panic!("{e}")).vservers[0].clone();
+    let health = of("spillover_health = 50\nspillover_return = 80").spillover.unwrap();
+    assert_eq!((health.health, health.connections, health.back_at), (Some(50), None, 80));
+    assert_eq!(of("").spillover, None);
+    assert_eq!(of("failback = \"manual\"").failback, crate::Failback::Manual);
+    assert_eq!(
+        of("failback_delay = \"5m\"").failback,
+        crate::Failback::After(std::time::Duration::from_secs(300))
+    );
+    assert_eq!(of("").failback, crate::Failback::AtOnce);
+    let both = with_backup("failback = \"manual\"\nfailback_delay = \"5m\"").errors();
+    assert!(both[0].ends_with("nothing comes back by itself with failback = \"manual\""), "{both:?}");
+    let untold = with_backup("spillover_connections = 5").errors();
+    assert!(
+        untold[0].contains("spillover_connections: needs services that stand for an `lb_vserver`"),
+        "{untold:?}"
+    );
+    let alone = folder(&vserver("spillover_health = 50")).errors();
+    assert!(alone[0].ends_with("needs a `backup_vserver` to send clients on to"), "{alone:?}");
+    let limit = folder(&with("port = 80", "port = 80\nmax_clients = 5")).errors();
+    assert!(limit[0].contains("services[0].max_clients: needs services that stand"), "{limit:?}");
+}

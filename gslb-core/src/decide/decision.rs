@@ -109,6 +109,9 @@ impl Load {
 /// How many reasons one decision can have: one for each site, and the steps. Of more than that the rest is not told.
 pub const MAX_REASONS: usize = MAX_SITES + 24;
 
+/// What is answered after the best.
+pub type Rest = ArrayVec<u16, { config::MAX_ADDRESSES as usize - 1 }>;
+
 /// What is answered, and why.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
@@ -118,6 +121,8 @@ pub struct Decision {
     pub vserver: usize,
     /// The place that was answered in the order of preference, if something there is up.
     pub place: Option<Place>,
+    /// The services that are answered after the one of the verdict (indices into the configuration's services).
+    pub rest: Rest,
     /// Whether the answer depended on the turn, so that the round must move on.
     pub took_turn: bool,
     /// For clients of which prefix around theirs the same holds: its length, 0 if it did not depend on their prefix.
@@ -140,6 +145,12 @@ pub enum Verdict {
 }
 
 impl Decision {
+    /// To be filled in.
+    pub(super) fn nothing(vserver: usize) -> Self {
+        let (rest, reasons) = (Rest::new(), ArrayVec::new());
+        Decision { verdict: Verdict::Empty, vserver, place: None, rest, took_turn: false, scope: 0, reasons }
+    }
+
     pub(super) fn say(&mut self, reason: Reason) {
         // Full only if a step is said twice for a site; a missing line of explanation must not stop an answer.
         let _ = self.reasons.try_push(reason);

@@ -13,6 +13,7 @@
 //! proximity:               -> where client and sites are: the closest | unknown: backup method
 //! load:                    -> methods that compare what sites have to do: the least | nothing told of it: backup method
 //! service:  -> the site's services -> local method -> service
+//! rest:     -> the same again without it, for answers of several addresses
 //! ```
 
 mod contenders;
@@ -22,6 +23,7 @@ mod load;
 mod order;
 mod place;
 mod proximity;
+mod rest;
 mod service;
 mod site;
 mod spill;
@@ -32,14 +34,13 @@ use crate::location::Locations;
 use crate::published::Published;
 use crate::sessions::Session;
 use crate::table::Row;
-use arrayvec::ArrayVec;
 use config::Vserver;
 use contenders::Contenders;
-pub use decision::{Decision, Load, MAX_REASONS, Reason, Verdict};
+pub use decision::{Decision, Load, MAX_REASONS, Reason, Rest, Verdict};
 use gslb_types::Timestamp;
 use ipnet::IpNet;
 pub use place::Place;
-pub(crate) use place::{place, waits_before};
+pub(crate) use place::{is_learning, place};
 pub(crate) use spill::bits_a_second;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -105,14 +106,7 @@ pub fn decide(
     now: Timestamp,
 ) -> Decision {
     // Filled in where it stands: it is too large to be moved about for every query.
-    let mut decision = Decision {
-        verdict: Verdict::Empty,
-        vserver,
-        place: None,
-        took_turn: false,
-        scope: 0,
-        reasons: ArrayVec::new(),
-    };
+    let mut decision = Decision::nothing(vserver);
     if let Some(policy) = published.config.vservers.get(vserver) {
         let deciding = Deciding { index: vserver, policy, family, published, row, client, turn, now };
         decision.verdict = deciding.verdict(&mut decision);
@@ -135,16 +129,29 @@ struct Deciding<'a> {
 
 impl Deciding<'_> {
     fn verdict(&self, steps: &mut Decision) -> Verdict {
-        if let Some(verdict) = self.by_session(steps) {
-            return verdict;
-        }
         let mut contenders = Contenders::new();
-        let by = match self.find_contenders(&mut contenders, steps) {
+        let (verdict, by) = self.best(&mut contenders, steps);
+        if let (2.., Verdict::Service(best)) = (self.policy.addresses, verdict) {
+            self.add_rest(best, by, contenders, steps);
+        }
+        verdict
+    }
+
+    /// The best answer, and the virtual server that chose among the contenders, if one did.
+    fn best(&self, contenders: &mut Contenders, steps: &mut Decision) -> (Verdict, Option<Self>) {
+        if let Some(verdict) = self.by_session(steps) {
+            return (verdict, None);
+        }
+        let by = match self.find_contenders(contenders, steps) {
             Ok(by) => by,
-            Err(verdict) => return verdict,
+            Err(verdict) => return (verdict, None),
         };
-        match by.site(&contenders, steps) {
-            Ok(chosen) => by.service(&contenders, chosen, steps),
+        (by.among(contenders, steps), Some(by))
+    }
+
+    fn among(&self, contenders: &Contenders, steps: &mut Decision) -> Verdict {
+        match self.site(contenders, steps) {
+            Ok(chosen) => self.service(contenders, chosen, steps),
             Err(verdict) => verdict,
         }
     }

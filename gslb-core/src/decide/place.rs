@@ -22,8 +22,13 @@ pub(crate) fn place(vserver: usize, family: Family, published: &Published, now: 
     decide(vserver, family, published, None, &anybody, Turn::default(), now).place
 }
 
-/// Whether a service of a better place is not checked yet, so that it may turn out to be up at any moment.
-pub(crate) fn waits_before(vserver: usize, family: Family, published: &Published, place: Place) -> bool {
+/// Whether a service of one of these places is not checked yet, so that it may turn out to be up at any moment.
+pub(crate) fn is_learning(
+    vserver: usize,
+    family: Family,
+    published: &Published,
+    places: impl Fn(Place) -> bool,
+) -> bool {
     let Some(policy) = published.config.vservers.get(vserver) else { return false };
     let anybody = Client::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let (row, turn, now) = (None, Turn::default(), Timestamp::ZERO);
@@ -33,7 +38,7 @@ pub(crate) fn waits_before(vserver: usize, family: Family, published: &Published
             let order = link.policy.bindings.get(position).map_or(0, |binding| binding.order);
             let is_learning =
                 published.services.get(service).is_some_and(|view| view.state == ServiceState::Learning);
-            is_learning && Place { link: number, order } < place
+            is_learning && places(Place { link: number, order })
         })
     })
 }

@@ -2,9 +2,9 @@
 
 use super::resolve::Asked;
 use crate::counters::DnsCounters;
-use crate::decide::{Client, Decision, Family, Reason, Subnet, Verdict, decide};
+use crate::decide::{Client, Decision, Family, Reason, Rest, Subnet, Verdict, decide};
 use crate::published::Shared;
-use config::Vserver;
+use config::{MAX_ADDRESSES, Service, Vserver};
 use gslb_types::{GslbMethod, Ldns, ServiceState};
 use mep_core::SessionKey;
 use std::net::IpAddr;
@@ -33,9 +33,9 @@ pub(super) enum Selected<'a> {
     Silence,
 }
 
-/// One service's address, or the backup addresses of the family.
+/// Services' addresses, or the backup addresses of the family.
 pub(super) enum Addresses<'a> {
-    One(Option<IpAddr>),
+    Services(Option<usize>, arrayvec::IntoIter<u16, { MAX_ADDRESSES as usize - 1 }>, &'a [Service]),
     Backup(std::slice::Iter<'a, IpAddr>, Family),
 }
 
@@ -44,7 +44,10 @@ impl Iterator for Addresses<'_> {
 
     fn next(&mut self) -> Option<IpAddr> {
         match self {
-            Addresses::One(address) => address.take(),
+            Addresses::Services(best, rest, services) => {
+                let next = best.take().or_else(|| rest.next().map(usize::from))?;
+                services.get(next).map(|service| service.address)
+            }
             Addresses::Backup(all, family) => all.find(|a| a.is_ipv6() == (*family == Family::V6)).copied(),
         }
     }
@@ -56,6 +59,7 @@ struct Decided {
     /// The virtual server that came to it.
     by: usize,
     scope: u8,
+    rest: Rest,
 }
 
 /// Decides for one query.
@@ -66,12 +70,11 @@ pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Sel
     let Some(domain) = config.domains.get(domain) else { return nothing };
     let Some(vserver) = config.vservers.get(domain.vserver) else { return nothing };
     let asked = Asked { subnet: asked.subnet.filter(|_| domain.ecs), ..asked };
-    let Decided { verdict, by, scope } = take_turn_and_decide(asked, domain.vserver, vserver, family);
+    let Decided { verdict, by, scope, rest } = take_turn_and_decide(asked, domain.vserver, vserver, family);
     let selected = match verdict {
-        Verdict::Service(service) => match config.services.get(service) {
-            Some(service) => Selected::Addresses(Addresses::One(Some(service.address))),
-            None => Selected::Nothing,
-        },
+        Verdict::Service(best) => {
+            Selected::Addresses(Addresses::Services(Some(best), rest.into_iter(), &config.services))
+        }
         Verdict::BackupIp => {
             let backup_ip = config.vservers.get(by).map(|by| by.backup_ip.as_slice()).unwrap_or_default();
             Selected::Addresses(Addresses::Backup(backup_ip.iter(), family))
@@ -121,7 +124,7 @@ fn take_turn_and_decide(asked: Asked<'_>, index: usize, vserver: &Vserver, famil
         turns.answered(service);
     }
     count(&asked.shared.dns, vserver, &decision);
-    Decided { verdict: decision.verdict, by: decision.vserver, scope: decision.scope }
+    Decided { verdict: decision.verdict, by: decision.vserver, scope: decision.scope, rest: decision.rest }
 }
 
 fn count(counters: &DnsCounters, vserver: &Vserver, decision: &Decision) {

@@ -74,6 +74,7 @@ pub(crate) struct Setup {
     pub(crate) all_down: AllDown,
     pub(crate) backup_ip: Vec<&'static str>,
     pub(crate) drop_ldns_requests: bool,
+    pub(crate) addresses: u8,
     pub(crate) version: Option<&'static str>,
     pub(crate) identity: Option<&'static str>,
     /// Whether the domains go by client subnets.
@@ -98,6 +99,7 @@ impl Default for Setup {
             all_down: AllDown::All,
             backup_ip: Vec::new(),
             drop_ldns_requests: false,
+            addresses: 1,
             version: None,
             identity: None,
             ecs: false,
@@ -232,6 +234,7 @@ impl Setup {
                     .collect(),
                 has_orders: false,
                 order_threshold: 1,
+                addresses: self.addresses,
                 backup: None,
                 spillover: None,
                 failback: config::Failback::AtOnce,

@@ -15,7 +15,7 @@
 mod tests;
 mod told;
 
-use crate::decide::{Family, Place, bits_a_second, place, waits_before};
+use crate::decide::{Family, Place, bits_a_second, is_learning, place};
 use crate::published::Published;
 use config::{Config, Failback, Spillover};
 use gslb_types::{ServiceState, Timestamp};
@@ -192,19 +192,21 @@ impl Standing {
                     Failback::After(delay) => now.since(since) >= delay,
                     Failback::Manual => false,
                 };
-                let is_left = stands(Some(current), published) != Some(current);
+                // What is not checked yet has not failed, as after the start of this node.
+                let is_left = stands(Some(current), published) != Some(current)
+                    && !is_learning(vserver, family, published, |place| place == current);
                 if is_over || is_left || self.released.contains(&vserver) {
                     kept.set(Some(best), now);
                 }
             }
             Some(current) => {
                 *better = None;
-                if best > current && !waits_before(vserver, family, published, best) {
+                if best > current && !is_learning(vserver, family, published, |place| place < best) {
                     kept.set(Some(best), now);
                 }
             }
             // Found so at the start.
-            None if !waits_before(vserver, family, published, best) => kept.value = Some(best),
+            None if !is_learning(vserver, family, published, |place| place < best) => kept.value = Some(best),
             None => {}
         }
         let place = kept.value;

@@ -247,3 +247,18 @@ fn a_decision_is_told_as_old_as_it_is() {
     let other = SessionKey { prefix: 128, client: "2001:db8::1".parse().unwrap(), ..known.key };
     assert_eq!(n.standing.known(at(500), &other), None);
 }
+
+/// What a restarted node is told stands, although it has not heard yet whether that is up.
+#[test]
+fn what_is_not_checked_yet_is_not_left() {
+    let config = ordered(MANUAL);
+    let (mut old, mut new) = (Node::new(&config), Node::new(&config));
+    old.sees(1, [Up, Up]);
+    old.sees(2, [Down, Up]);
+    old.sees(900, [Up, Up]);
+    old.tells_all(1000, &mut new, 0);
+    assert_eq!(new.sees(0, [Learning, Learning]).len(), 0);
+    assert_eq!(new.sees(1, [Up, Learning]).len(), 0, "nothing is told against the others");
+    new.sees(2, [Up, Up]);
+    assert_eq!(new.stands(), Some(2));
+}
