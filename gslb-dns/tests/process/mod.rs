@@ -141,16 +141,22 @@ pub(crate) fn free_ports(count: u16) -> u16 {
 
 /// The A records a node answers to a resolver at this address.
 pub(crate) fn ask(from: Ipv4Addr, node: SocketAddr, name: &str) -> Vec<Ipv4Addr> {
+    try_ask(from, node, name).unwrap()
+}
+
+/// The same; `None` if no answer comes, or another than NOERROR.
+pub(crate) fn try_ask(from: Ipv4Addr, node: SocketAddr, name: &str) -> Option<Vec<Ipv4Addr>> {
     let mut query = Message::new(7, MessageType::Query, OpCode::Query);
     query.add_query(Query::query(Name::from_ascii(name).unwrap(), RecordType::A));
     let socket = UdpSocket::bind((from, 0)).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     socket.connect(node).unwrap();
-    socket.send(&query.to_vec().unwrap()).unwrap();
+    socket.send(&query.to_vec().unwrap()).ok()?;
     let mut buffer = [0; 1500];
-    let len = socket.recv(&mut buffer).unwrap();
+    let len = socket.recv(&mut buffer).ok()?;
     let reply = Message::from_vec(&buffer[..len]).unwrap();
     let addresses =
         reply.answers.iter().filter_map(|r| if let RData::A(a) = &r.data { Some(a.0) } else { None });
-    addresses.collect()
+    let addresses = addresses.collect();
+    (reply.metadata.response_code.low() == 0).then_some(addresses)
 }
