@@ -73,7 +73,7 @@ pub(crate) enum Command {
         /// The type it would ask for.
         #[arg(long = "type", value_enum, ignore_case = true, default_value_t = RecordType::A)]
         rtype: RecordType,
-        /// The client subnet the query would carry. Decisions go by the LDNS.
+        /// The client subnet the query would carry. Domains with `ecs = true` go by it.
         #[arg(long, value_name = "PREFIX")]
         ecs: Option<String>,
     },
