@@ -54,6 +54,15 @@ enum Command {
         #[arg(long, default_value_t = 32)]
         nodes: usize,
     },
+    /// Fills the tables of two nodes of such a group and lets them talk: what a node takes of memory, without running them all
+    Memory {
+        /// LDNS in every table
+        #[arg(long, default_value_t = 300_000)]
+        rows: u32,
+        /// Sites of the group: columns of the table
+        #[arg(long, default_value_t = 32)]
+        nodes: usize,
+    },
     /// Replays a trace of RTTs and prints what came of it
     Trace {
         /// CSV with time_s, ldns, site, rtt_ms
@@ -70,13 +79,8 @@ fn main() -> ExitCode {
             storms(seed, count, &Options { nodes }, threads.unwrap_or(1))
         }
         Command::Storm { seed, nodes, all } => one_storm(seed, &Options { nodes }, all),
-        Command::Scale { rows, nodes } => match scale(rows, nodes) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
-            }
-        },
+        Command::Scale { rows, nodes } => ended(scale(rows, nodes)),
+        Command::Memory { rows, nodes } => ended(at_rest(rows, nodes)),
         Command::Trace { file, settings } => match figures(&file, &settings) {
             Ok(text) => {
                 print!("{text}");
@@ -87,6 +91,16 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+    }
+}
+
+fn ended(result: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -217,6 +231,19 @@ fn scale(rows: u32, nodes: usize) -> Result<(), Box<dyn std::error::Error>> {
     each("VmHWM", empty, nodes, one_table)?;
     println!("{:.0} s, {:.0} s of them on a processor", began.elapsed().as_secs_f64(), processor()?);
     Ok(())
+}
+
+fn at_rest(rows: u32, nodes: usize) -> Result<(), Box<dyn std::error::Error>> {
+    const STARTED: usize = 2;
+    let mut group = sim::scale::Scale::new(nodes, rows)?;
+    let empty = memory("VmRSS")?;
+    let table = group.one_table();
+    let one_table = memory("VmRSS")?.saturating_sub(empty);
+    println!("table: {:.1} MB, {} bytes a row", one_table as f64 / 1e6, one_table / u64::from(rows.max(1)));
+    drop(table);
+    group.start_full(STARTED)?;
+    each("VmHWM", empty, STARTED, one_table)?;
+    each("VmRSS", empty, STARTED, one_table)
 }
 
 /// What each node takes of the memory of this process; frames on their way are counted along.
