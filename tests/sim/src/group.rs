@@ -14,7 +14,7 @@ pub const DOMAIN: &str = "www.gslb.test";
 const TABLES: [&str; 5] = ["group", "dns", "mep", "probe", "ldns"];
 
 /// Those of which it could hold several, and holds one.
-const LISTED: [&str; 3] = ["monitor", "vserver", "domain"];
+const LISTED: [&str; 4] = ["monitor", "vserver", "backup", "domain"];
 
 /// Those of which it holds several, all with the same settings.
 const REPEATED: [&str; 3] = ["site", "node", "service"];
@@ -141,12 +141,15 @@ impl Group {
             self.table(&mut text, site, &head, "service");
         }
         let services: Vec<&str> = self.services.iter().map(|(name, _)| name.as_str()).collect();
-        self.table(
-            &mut text,
-            site,
-            &format!("[[vservers]]\nname = \"www\"\nservices = {services:?}"),
-            "vserver",
-        );
+        // Where they are set with orders or weights they stand among the settings.
+        let services = match self.settings.contains_key("vserver.services") {
+            true => String::new(),
+            false => format!("\nservices = {services:?}"),
+        };
+        self.table(&mut text, site, &format!("[[vservers]]\nname = \"www\"{services}"), "vserver");
+        if self.settings.keys().any(|setting| setting.starts_with("backup.")) {
+            self.table(&mut text, site, "[[vservers]]\nname = \"backup\"", "backup");
+        }
         self.table(
             &mut text,
             site,

@@ -133,9 +133,14 @@ impl World {
             );
         }
         let state = |service: usize| published.services.get(service).map(|s| s.state);
-        let is_any_up = vserver.bindings.iter().any(|b| state(b.service) == Some(ServiceState::Up));
-        let is_any_learning =
-            vserver.bindings.iter().any(|b| state(b.service) == Some(ServiceState::Learning));
+        let vservers = &published.config.vservers;
+        let chain = std::iter::successors(Some(vserver), |link| vservers.get(link.backup?));
+        let has = |wanted| {
+            let mut bound = chain.clone().flat_map(|link| &link.bindings);
+            bound.any(|b| state(b.service) == Some(wanted))
+        };
+        let (is_any_up, is_any_learning) = (has(ServiceState::Up), has(ServiceState::Learning));
+        let all_down = chain.clone().last().map(|last| last.all_down).unwrap_or_default();
         let wrong = match answer {
             Answer::Dead => None,
             Answer::Silence if vserver.drop_ldns_requests && self.is_waiting(n, ldns) => None,
@@ -144,7 +149,7 @@ impl World {
                 Some((Invariant::Silence, format!("{id} answered {ldns} with {}", reply.rcode)))
             }
             Answer::Reply(reply) if reply.addresses.is_empty() => {
-                (is_any_up || is_any_learning || vserver.all_down != AllDown::Empty || !reply.has_soa)
+                (is_any_up || is_any_learning || all_down != AllDown::Empty || !reply.has_soa)
                     .then(|| (Invariant::Silence, format!("{id} gave {ldns} no address")))
             }
             Answer::Reply(reply) => {
