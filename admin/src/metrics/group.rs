@@ -59,8 +59,17 @@ fn peers(sheet: &mut Sheet, view: &View<'_>) {
 }
 
 /// The kinds of reason for which a session ends: each has a number from the start, so that rates see the first time.
-const DOWN_REASONS: [&str; 9] =
-    ["silent", "not_heard", "goodbye", "closed", "restarted", "superseded", "misbehaved", "behind", "shutdown"];
+const DOWN_REASONS: [&str; 9] = [
+    "silent",
+    "not_heard",
+    "goodbye",
+    "closed",
+    "restarted",
+    "superseded",
+    "misbehaved",
+    "behind",
+    "shutdown",
+];
 
 fn sessions(sheet: &mut Sheet, view: &View<'_>) {
     let peers = &view.published.peers;
