@@ -16,12 +16,18 @@ use std::time::Duration;
 pub(super) struct Mirror {
     rows: BTreeMap<Ldns, Row>,
     /// What the last turn changed, as it was before.
-    before: BTreeMap<(Ldns, SiteIndex), Reach>,
+    before: Values,
     /// Who told it the value of another site that it has, and when that one sent it.
-    words: BTreeMap<(Ldns, SiteIndex), (HostIndex, Timestamp)>,
+    words: Words,
     /// Turns since the last look at the whole table.
     turns: u32,
 }
+
+/// Values of sites, by LDNS.
+type Values = BTreeMap<(Ldns, SiteIndex), Reach>;
+
+/// Who told which of them, and when that one sent it.
+type Words = BTreeMap<(Ldns, SiteIndex), (HostIndex, Timestamp)>;
 
 /// The table says which rows were written; in how many turns one looks whether it has said all.
 const TURNS: u32 = 256;
@@ -193,10 +199,7 @@ impl Turn<'_> {
         before: &Row,
         row: &Row,
         told: &mut Told,
-        (changed, words): (
-            &mut BTreeMap<(Ldns, SiteIndex), Reach>,
-            &mut BTreeMap<(Ldns, SiteIndex), (HostIndex, Timestamp)>,
-        ),
+        (changed, words): (&mut Values, &mut Words),
     ) -> Result<(), (Invariant, String)> {
         for site in sites(self.look.host) {
             let (old, new) = (before.cell(site), row.cell(site));
@@ -293,7 +296,7 @@ impl Turn<'_> {
         site: SiteIndex,
         (old, new): (Cell, Cell),
         told: &Told,
-        words: &mut BTreeMap<(Ldns, SiteIndex), (HostIndex, Timestamp)>,
+        words: &mut Words,
     ) -> Result<(), (Invariant, String)> {
         let Cause::Frame { from, sent, .. } = self.look.cause else { return Ok(()) };
         if told.site(*from) != site {
