@@ -3,7 +3,7 @@
 use crate::link::Disorder;
 use crate::mep::Mep;
 use crate::output::DownReason;
-use crate::wire::{Incoming, Word};
+use crate::wire::{Incoming, Relayed, Said, Word};
 use gslb_types::Timestamp;
 
 /// Violations in one session after which the peer is not listened to any longer (threat T8).
@@ -23,7 +23,10 @@ impl Mep {
     /// Counts what is wrong with a frame.
     pub(crate) fn doubted(&mut self, now: Timestamp, place: usize, frame: &Incoming) {
         let told = match &frame.word {
-            Some(Word::Rtts(rows)) => rows.iter().filter(|row| row.reach.rtt().is_some()).count() as u64,
+            // What a relay tells is judged with what it has measured: it says both.
+            Some(Word::Rtts(rows) | Word::Relayed(Relayed { said: Said::Rtts(rows), .. })) => {
+                rows.iter().filter(|row| row.reach.rtt().is_some()).count() as u64
+            }
             _ => 0,
         };
         let peer = &mut self.peers[place];

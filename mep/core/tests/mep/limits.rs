@@ -185,6 +185,17 @@ fn a_peer_that_claims_impossible_times_moves_its_own_column_and_is_shown() {
     assert_eq!((scene.status().implausible_rows, scene.status().implausible), (200, false));
 }
 
+/// A few of many, whoever measured them: the honest ones outweigh them.
+#[test]
+fn a_relay_of_a_few_impossible_times_among_many_is_not_shown_as_implausible() {
+    let mut scene = scene();
+    let times: Vec<u32> = (0..100).map(|n| if n < 50 { 1 } else { 27_000 }).collect();
+    scene.say(relayed(rows(&times)));
+    assert_eq!((scene.status().implausible_rows, scene.status().implausible), (50, false));
+    scene.say(relayed(rows(&[1])));
+    assert_eq!((scene.status().implausible_rows, scene.status().implausible), (51, true));
+}
+
 #[test]
 fn an_honest_peer_is_not_shown_as_implausible() {
     let mut scene = scene();
