@@ -10,6 +10,7 @@
 pub mod api;
 mod connections;
 mod control;
+mod failback;
 mod guard;
 mod metrics;
 mod params;

@@ -2,6 +2,7 @@
 
 use crate::api::{self, View};
 use crate::control;
+use crate::failback;
 use crate::guard::guard;
 use crate::metrics;
 use crate::params::Params;
@@ -69,6 +70,12 @@ const ROUTES: &[Route] = &[
     Route::act("/v1/services/{service}/enable", "let it take part, and end a drain", &[], |state, params| {
         ok(&control::enable(state, params)?)
     }),
+    Route::act(
+        "/v1/vservers/{vserver}/failback",
+        "bring the clients of a GSLB virtual server back to what is preferred",
+        &[],
+        |state, params| ok(&failback::bring_back(state, params)?),
+    ),
     Route {
         path: "/v1/ldns",
         what: "the RTT table in pages, by address",

@@ -4,7 +4,7 @@ use crate::api::View;
 use crate::control::Control;
 use crate::turns::Turns;
 use gslb_core::{Published, Shared};
-use gslb_types::Timestamp;
+use gslb_types::{Timestamp, VserverName};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ pub struct State {
     info: Arc<Info>,
     identity: Arc<dyn Fn() -> Identity + Send + Sync>,
     control: Arc<dyn Fn(&Control) -> bool + Send + Sync>,
+    failback: Arc<dyn Fn(&VserverName) -> bool + Send + Sync>,
     bound: Option<SocketAddr>,
     stop: CancellationToken,
     turns: Turns,
@@ -73,6 +74,7 @@ impl State {
             info: Arc::default(),
             identity: Arc::new(Identity::default),
             control: Arc::new(|_| false),
+            failback: Arc::new(|_| false),
             bound: None,
             stop: CancellationToken::new(),
             turns: Turns::new(),
@@ -99,6 +101,12 @@ impl State {
         State { control: Arc::new(control), ..self }
     }
 
+    /// Hands on that clients of a GSLB virtual server are to come back to what is preferred; says whether that was taken.
+    #[must_use]
+    pub fn with_failback(self, failback: impl Fn(&VserverName) -> bool + Send + Sync + 'static) -> Self {
+        State { failback: Arc::new(failback), ..self }
+    }
+
     /// Takes the seconds since the Unix epoch from elsewhere. Only the time left to certificates is reckoned by them.
     #[must_use]
     pub fn with_wall_clock(self, wall_clock: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
@@ -113,6 +121,11 @@ impl State {
     /// Hands a change on; whether somebody took it.
     pub(crate) fn control(&self, control: &Control) -> bool {
         (self.control)(control)
+    }
+
+    /// Hands a failback on; whether somebody took it.
+    pub(crate) fn failback(&self, vserver: &VserverName) -> bool {
+        (self.failback)(vserver)
     }
 
     /// Cancelled when the node stops.

@@ -108,6 +108,7 @@ impl Server {
             stop: stop.clone(),
             tasks: Tasks::default(),
         };
+        let noted = sightings.clone();
         let context = Context { shared: shared.clone(), clock, sightings, stop: stop.clone() };
         listeners.serve(&context, &mut server.tasks).map_err(StartError::Answer)?;
         if let Some((_, listener)) = admin {
@@ -115,7 +116,8 @@ impl Server {
             let state = admin::State::new(shared.clone(), move || clock.now())
                 .with_info(server.info(&config, started))
                 .with_identity(move || identity::told(&known))
-                .with_control(move |control| asked.control(control));
+                .with_control(move |control| asked.control(control))
+                .with_failback(move |vserver| noted.failback(vserver));
             server.tasks.spawn("the admin API", admin::serve(listener, state, stop.clone()));
         }
         server.tasks.spawn("the sender of probes", probing.join());

@@ -22,7 +22,9 @@ mod status;
 mod vservers;
 
 pub use domains::{Domain, Domains};
-pub use explain::{Answer, Ecs, Explain, Reason, Step, Turn, Verdict};
+pub use explain::{
+    Answer, Candidate, Closeness, Ecs, Explain, Margin, Origin, Reason, Step, Turn, Value, Verdict,
+};
 pub use health::{Live, Ready};
 pub use identity::Identity;
 pub use lb::{Behind, LbVserver, Live as LbLive, Member, Refused, Traffic};

@@ -2,6 +2,7 @@
 
 use crate::fixture::{Fixture, NOW};
 use crate::http::{Server, assert_golden};
+use gslb_core::decide::Place;
 use gslb_core::dns::{Transport, answer};
 use serde_json::{Value, json};
 use std::net::IpAddr;
@@ -144,4 +145,40 @@ async fn the_name_may_be_written_in_any_case_and_with_its_dot() {
     let other = server.json("/v1/explain?name=WWW.Gslb.Test.&ldns=198.51.100.1&type=A").await;
     assert_eq!(plain, other);
     assert_eq!(plain["name"], "www.gslb.test.");
+}
+
+/// All that could have been answered, with what stands in the way of each.
+#[tokio::test]
+async fn each_candidate_has_its_value_where_that_comes_from_and_what_removed_it() {
+    let fixture = Fixture::new();
+    let server = fixture.serve().await;
+    let value = server.json("/v1/explain?name=www.gslb.test&ldns=198.51.100.1").await;
+    let candidates = value["candidates"].as_array().unwrap();
+    assert_eq!(candidates.len(), 3);
+    for candidate in candidates {
+        let is_answered = candidate["service"] == value["answer"]["service"];
+        assert_eq!(candidate["removed"].is_null(), is_answered, "{candidate}");
+        assert!(candidate["rtt"]["state"].is_string(), "{candidate}");
+    }
+    let margin = &value["margin"];
+    assert!(margin["text"].as_str().unwrap().contains("would share the answers if it were"), "{margin}");
+    let down = server.json("/v1/explain?name=two.gslb.test&ldns=198.51.100.1").await;
+    let removed: Vec<_> =
+        down["candidates"].as_array().unwrap().iter().map(|c| c["removed"].clone()).collect();
+    assert_eq!(removed[2], "it is down");
+    assert_eq!(removed.iter().filter(|removed| removed.is_null()).count(), 1);
+}
+
+#[tokio::test]
+async fn a_session_and_a_place_that_stands_are_told() {
+    let fixture = Fixture::new();
+    fixture.change_all(|published| {
+        let config = published.config.clone();
+        let index = config.vservers.iter().position(|v| v.name.as_str() == "hash").unwrap();
+        published.standing = vec![[None; 2]; config.vservers.len()];
+        published.standing[index] = [Some(Place { link: 0, order: 1 }), None];
+    });
+    let server = fixture.serve().await;
+    let (_, _, reasons) = explained(&server, "hash", 1).await;
+    assert_eq!(reasons, "standing chosen only_service");
 }

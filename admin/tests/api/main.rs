@@ -3,6 +3,7 @@
 
 mod control;
 mod explain;
+mod failback;
 mod fixture;
 mod http;
 mod matrix;

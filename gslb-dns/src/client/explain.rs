@@ -2,7 +2,7 @@
 
 use super::Shown;
 use super::table::{clean, or_dash};
-use admin::api::{Answer, Explain, Verdict};
+use admin::api::{Answer, Candidate, Explain, Origin, Value, Verdict};
 use std::fmt::Write;
 
 pub(super) fn show(body: &[u8]) -> Result<Shown, serde_json::Error> {
@@ -18,6 +18,16 @@ pub(super) fn show(body: &[u8]) -> Result<Shown, serde_json::Error> {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{number:>3}. {}", clean(&step.text));
     }
+    text += "\n";
+    for candidate in &explain.candidates {
+        let Candidate { service, site, vserver, order, removed, .. } = candidate;
+        let removed = removed.as_ref().map_or("answered", |why| why.as_str());
+        let rtt = candidate.rtt.as_ref().map_or_else(String::new, value);
+        let _ = writeln!(text, "{service} at {site}, {vserver}, order {order}{rtt}: {}", clean(removed));
+    }
+    if let Some(margin) = &explain.margin {
+        let _ = writeln!(text, "\n{}", clean(&margin.text));
+    }
     if explain.takes_turn {
         let last = explain.turn.last_service.as_ref().map(|last| format!(", the last answer was {last}"));
         text +=
@@ -27,6 +37,18 @@ pub(super) fn show(body: &[u8]) -> Result<Shown, serde_json::Error> {
         text += &format!("\nclient subnet {}: {}\n", clean(&ecs.subnet), clean(&ecs.text));
     }
     Ok(Shown::plain(text))
+}
+
+fn value(value: &Value) -> String {
+    let Value { rtt_us: Some(us), age_ms: Some(age), origin: Some(origin), .. } = value else {
+        return String::new();
+    };
+    let origin = match origin {
+        Origin::Own => "measured here",
+        Origin::Peer => "told by its site",
+        Origin::Relayed => "relayed",
+    };
+    format!(", {}.{:03} ms {} s ago, {origin}", us / 1000, us % 1000, age / 1000)
 }
 
 fn answer(answer: &Answer) -> String {

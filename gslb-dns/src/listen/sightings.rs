@@ -1,7 +1,7 @@
 //! From a DNS thread to the node task: which LDNS asked, and which persistence sessions were used. May drop, counted; a query never waits for it.
 
 use gslb_core::{Input, Published, SessionKey, Shared};
-use gslb_types::{ServiceName, Timestamp};
+use gslb_types::{ServiceName, Timestamp, VserverName};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,6 +20,8 @@ pub(crate) enum Noted {
     Sighting(IpAddr),
     /// This session was used, and leads there.
     Session(SessionKey, ServiceName),
+    /// An operator brings the clients of this virtual server back.
+    Failback(VserverName),
 }
 
 impl From<Noted> for Input {
@@ -27,6 +29,7 @@ impl From<Noted> for Input {
         match noted {
             Noted::Sighting(ldns) => Input::Sighting(ldns),
             Noted::Session(key, service) => Input::Session { key, service },
+            Noted::Failback(vserver) => Input::Failback(vserver),
         }
     }
 }
@@ -50,6 +53,11 @@ impl SightingSender {
         if self.queue.try_send(noted).is_err() {
             self.shared.dns.sightings_lost.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Passes on what an operator wants. Whether there was room.
+    pub(crate) fn failback(&self, vserver: &VserverName) -> bool {
+        self.queue.try_send(Noted::Failback(vserver.clone())).is_ok()
     }
 
     /// Passes on that a session was used.
