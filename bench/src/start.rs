@@ -91,6 +91,11 @@ impl StartReport {
         self.ours.push(ours);
         self.theirs.push(theirs);
     }
+
+    /// Whether our first answers came within a bar: half of them, since the machine may hold up any of them.
+    pub fn is_within(&self, bar: Duration) -> bool {
+        median(self.ours.iter().map(|start| millis(start.first_answer))) <= millis(bar)
+    }
 }
 
 /// Medians and the worst of each, and as the last line `ratio R (min..max)`.
@@ -142,5 +147,6 @@ mod tests {
                 "ratio 2.50 (2.00..3.00)"
             ]
         );
+        assert_eq!([8, 9, 10].map(|bar| report.is_within(Duration::from_millis(bar))), [false, true, true]);
     }
 }

@@ -4,6 +4,7 @@ use bench::{Cpus, Failure, Gdnsd, Gslb, Interrupt, Start, StartReport, Starter, 
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Milliseconds from the start of the process to its first answer, of gslb-dns beside gdnsd's; each start ends with a kill -9.
 /// The last line is `ratio R (min..max)`, ours over gdnsd's.
@@ -13,6 +14,9 @@ struct Args {
     /// How often each is started.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     starts: u32,
+    /// Fails if half of our first answers take longer than so many milliseconds: bar R9 says 10.
+    #[arg(long, value_name = "MS")]
+    at_most: Option<u64>,
     /// The program to measure.
     #[arg(long, value_name = "FILE", default_value = "target/release/gslb-dns")]
     gslb_dns: PathBuf,
@@ -22,10 +26,12 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    let args = Args::parse();
+    match run(&args) {
         Ok(report) => {
             println!("{report}");
-            ExitCode::SUCCESS
+            let is_within = args.at_most.is_none_or(|bar| report.is_within(Duration::from_millis(bar)));
+            if is_within { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(failure) => {
             eprintln!("starts_vs_gdnsd: {failure}");
