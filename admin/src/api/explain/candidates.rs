@@ -167,12 +167,14 @@ fn removed(view: &View<'_>, of: &Of, decision: &Decision) -> Option<String> {
     };
     Some(match chosen.site == of.site {
         true => "the local method chose another of its site".to_owned(),
-        false => behind(of.site, decision),
+        false => behind(view, of.site, decision),
     })
 }
 
 /// Why another site was chosen.
-fn behind(site: SiteIndex, decision: &Decision) -> String {
+fn behind(view: &View<'_>, site: SiteIndex, decision: &Decision) -> String {
+    let policy = view.config().vservers.get(decision.vserver);
+    let tolerance = policy.map(|policy| policy.selection_tolerance).unwrap_or_default();
     let reach = decision.reasons.iter().find_map(|reason| match reason {
         Reason::Site(of, reach) if *of == site => Some(*reach),
         _ => None,
@@ -182,8 +184,8 @@ fn behind(site: SiteIndex, decision: &Decision) -> String {
         _ => None,
     });
     match (reach, nearest) {
-        (Some(Reach::Known(rtt)), Some(nearest)) if rtt.as_micros() > nearest.as_micros() => {
-            let more = Rtt::from_micros(rtt.as_micros() - nearest.as_micros());
+        (Some(Reach::Known(rtt)), Some(nearest)) if rtt.differs(nearest, tolerance) => {
+            let more = Rtt::from_micros(rtt.as_micros().saturating_sub(nearest.as_micros()));
             format!("its site is {} farther than the nearest", ms(more))
         }
         (Some(Reach::Pending), Some(_)) => "nothing is known of its site yet".to_owned(),
