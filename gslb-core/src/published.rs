@@ -215,7 +215,10 @@ impl Shared {
     pub fn session_key(vserver: &Vserver, client: IpNet) -> Option<SessionKey> {
         let persistence = vserver.persistence?;
         let address = client.network();
-        Some(SessionKey::new(persistence.id, address, persistence.prefix(address).min(client.prefix_len())))
+        let key =
+            SessionKey::new(persistence.id, address, persistence.prefix(address).min(client.prefix_len()));
+        // Peers take a key that is nobody's for a fault of this node, and a client subnet is whatever its sender wrote.
+        key.is_somebodys().then_some(key)
     }
 
     /// Where a client was sent to last.

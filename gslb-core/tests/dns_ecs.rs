@@ -91,8 +91,11 @@ fn where_the_clients_own_prefix_is_measured_its_rtt_decides() {
     assert_eq!(asked(&server, 32, &[203, 0, 113, 9]), (1, 24));
     // Not measured: the LDNS decides, but the next prefix may be measured.
     assert_eq!(asked(&server, 24, &[203, 0, 112]), (0, 24));
-    // So wide a prefix has no entry, whoever asks.
-    assert_eq!(asked(&server, 20, &[203, 0, 0x70]), (0, 0));
+    // So wide a prefix has no entry, but others within it may have.
+    assert_eq!(asked(&server, 20, &[203, 0, 0x70]), (0, 20));
+    let hosts = setup(GslbMethod::Rtt).build();
+    hosts.measured(LDNS, [5, 50, 90]);
+    assert_eq!(asked(&hosts, 24, &[203, 0, 113]), (0, 0), "entries are single addresses, and none is told");
     assert_eq!(server.ask(&www()).addresses(), [ADDRESSES[0]]);
 }
 
@@ -147,6 +150,58 @@ fn sessions_are_those_of_the_clients_not_of_their_ldns() {
     let others: Vec<usize> = (0..3).map(|n| asked(&server, 24, &[203, 0, n]).0).collect();
     assert_eq!(others.iter().collect::<BTreeSet<_>>().len(), 3, "others take turns: {others:?}");
     assert_eq!(asked(&server, 16, &[203, 0]).1, 16);
+}
+
+/// A and AAAA are asked for in pairs: both lead to one site, and neither ends the session of the other.
+#[test]
+fn a_session_keeps_a_client_at_its_site_for_both_families() {
+    let persistence =
+        Some(Persistence { id: 7, mask_v4: 32, mask_v6: 128, timeout: Duration::from_secs(120) });
+    let up = |site, address| (site, address, ServiceState::Up);
+    let services = vec![
+        up(0, "192.0.2.10"),
+        up(1, "192.0.2.20"),
+        up(0, "2001:db8::10"),
+        up(0, "2001:db8::11"),
+        up(1, "2001:db8::20"),
+    ];
+    let server = Setup { services, persistence, ecs: false, ..setup(GslbMethod::RoundRobin) }.build();
+    let ask = |rtype| {
+        let packet = query("www.gslb.test", rtype);
+        let (bytes, answered) = server.send_from(LDNS, &packet.bytes(), Transport::Udp, Timestamp::ZERO);
+        // As the node task does it.
+        let (key, service) = answered.session.unwrap();
+        server.shared.sessions.write(key, Session { service, used: Timestamp::ZERO });
+        Reply::read(&packet.bytes(), bytes).addresses()
+    };
+    let first = (ask(A), ask(AAAA));
+    assert_eq!(first.0, ["192.0.2.10"]);
+    assert!(first.1[0].starts_with("2001:db8::1"), "{first:?}");
+    for _ in 0..4 {
+        assert_eq!((ask(A), ask(AAAA)), first);
+    }
+}
+
+/// A stranger's bytes become no session that peers would take for a fault of this node.
+#[test]
+fn clients_that_nobody_is_have_no_session_of_their_own() {
+    let persistence =
+        Some(Persistence { id: 7, mask_v4: 24, mask_v6: 56, timeout: Duration::from_secs(120) });
+    let server = Setup { persistence, ..setup(GslbMethod::RoundRobin) }.build();
+    let mapped = [&[0; 10][..], &[0xff, 0xff, 192, 0, 2, 1]].concat();
+    for (family, source, address) in [
+        (1, 8, &[0][..]),
+        (1, 32, &[0, 0, 0, 1]),
+        (1, 32, &[255; 4]),
+        (2, 16, &[0xff, 2]),
+        (2, 32, &[0; 4]),
+        (2, 128, &mapped),
+    ] {
+        let packet = www().ecs(family, source, 0, address);
+        let (_, answered) = server.send_from(LDNS, &packet.bytes(), Transport::Udp, Timestamp::ZERO);
+        let key = answered.session.map(|(key, _)| key);
+        assert_eq!(key, Some(SessionKey::new(7, LDNS, 24)), "the LDNS decides: {address:?}");
+    }
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub(crate) async fn watch(config: Arc<Config>, shared: Arc<Shared>, stop: Cancel
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut read: Option<Vec<Stamp>> = None;
+    let mut said = String::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -68,14 +69,18 @@ pub(crate) async fn watch(config: Arc<Config>, shared: Arc<Shared>, stop: Cancel
             looked = looking => looked,
         };
         let Ok(Some((stamps, loaded))) = looked else { continue };
-        read = Some(stamps);
+        // A file that could not be read may be readable without having changed: rights, descriptors.
+        read = (!matches!(loaded, Err(LocationsError::Unreadable(..)))).then_some(stamps);
         match loaded {
             Ok(locations) => {
+                said.clear();
                 let kinds: Vec<&str> = locations.databases().iter().map(Database::kind).collect();
                 tracing::info!(?kinds, "databases of locations taken");
                 shared.locations.store(Arc::new(locations));
             }
+            Err(error) if error.to_string() == said => {}
             Err(error) => {
+                said = error.to_string();
                 tracing::warn!(%error, "databases of locations can't be used: what was known before stays in use");
             }
         }

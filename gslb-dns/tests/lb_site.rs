@@ -257,7 +257,7 @@ fn a_node_that_is_restarted_before_dead_services_offers_them_to_nobody_once_chec
     // 20 queries a second from the first bind on, each from another resolver.
     let (mut bound, mut answers) = (None, Vec::new());
     let begun = Instant::now();
-    for n in 0u8.. {
+    for n in (0u8..=255).cycle() {
         let asked = Instant::now();
         let answer = try_ask(Ipv4Addr::new(127, 9, 1, n), group.dns(0), "www.gslb.test");
         if answer.is_some() || bound.is_some() {

@@ -81,8 +81,12 @@ impl Vserver {
         let services = services(&settings, &state.services);
         state.balancer.reconfigure(self.clock.now(), settings.balancer.clone());
         state.noted = vec![None; services.len()];
-        state.picked.retain(|_, service| services.iter().any(|s| s.name == service.name));
+        // One that is configured no more is kept while something runs there: its drain has a deadline, too.
         state.services = services;
+        let State { picked, services, .. } = &mut *state;
+        picked.retain(|_, service| {
+            services.iter().any(|s| s.name == service.name) || Arc::strong_count(service) > 1
+        });
         drop(state);
         self.places.resize(self.settings.load().max_connections, settings.max_connections);
         self.settings.store(Arc::new(settings));

@@ -12,6 +12,8 @@ pub enum Reason {
     NoServiceOfFamily,
     /// The client stays at this service, as its session says.
     Persistent(usize),
+    /// The client stays at this site: its session leads to a service there, which has no address of the family.
+    PersistentSite(SiteIndex),
     /// The session led to this service, which is down or disabled: the client is sent anew.
     SessionEnds(usize),
     /// So many services of this place are up, which stands until clients may come back to a better one.
@@ -121,6 +123,8 @@ pub struct Decision {
     pub vserver: usize,
     /// The place that was answered in the order of preference, if something there is up.
     pub place: Option<Place>,
+    /// Where the client's session goes on leading, if that is not the service of the verdict.
+    pub kept: Option<usize>,
     /// The services that are answered after the one of the verdict (indices into the configuration's services).
     pub rest: Rest,
     /// Whether the answer depended on the turn, so that the round must move on.
@@ -148,7 +152,16 @@ impl Decision {
     /// To be filled in.
     pub(super) fn nothing(vserver: usize) -> Self {
         let (rest, reasons) = (Rest::new(), ArrayVec::new());
-        Decision { verdict: Verdict::Empty, vserver, place: None, rest, took_turn: false, scope: 0, reasons }
+        Decision {
+            verdict: Verdict::Empty,
+            vserver,
+            place: None,
+            kept: None,
+            rest,
+            took_turn: false,
+            scope: 0,
+            reasons,
+        }
     }
 
     pub(super) fn say(&mut self, reason: Reason) {

@@ -22,13 +22,13 @@ impl Deciding<'_> {
 
     /// The row that decides: that of the client's own prefix if it has been measured, else that of the LDNS (faults I-29).
     ///
-    /// Even where the LDNS decides, another prefix may have been measured, so the answer is for this one alone. A prefix that is
-    /// shorter than an entry of the table has none, whoever asks: then it is for all.
+    /// Even where the LDNS decides, another prefix may have been measured, so the answer is for this one alone. Where entries
+    /// are single addresses and a resolver tells less, as it should, none is ever found: then the answer is for all.
     pub(super) fn measured(&self, all: &[Contender], steps: &mut Decision) -> Option<&Row> {
         let Some(subnet) = self.client.subnet else { return self.row };
         let entry = self.published.config.ldns.masks.bits(subnet.prefix.network());
-        if subnet.prefix.prefix_len() >= entry {
-            steps.scope = steps.scope.max(entry);
+        if subnet.prefix.prefix_len() >= entry || entry < subnet.prefix.max_prefix_len() {
+            steps.scope = steps.scope.max(entry.min(subnet.prefix.prefix_len()));
         }
         match subnet.row.filter(|row| all.iter().any(|c| self.reach(row, c.site).rtt().is_some())) {
             Some(row) => {

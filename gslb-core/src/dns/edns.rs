@@ -90,14 +90,18 @@ impl<'a> ClientSubnet<'a> {
 
 impl ClientSubnet<'_> {
     /// The prefix it names. One of length 0 names nobody: its sender wants that its clients are not told apart (RFC 7871
-    /// section 7.1.2, faults I-28).
+    /// section 7.1.2, faults I-28). Nor does one that no client can have: multicast, "this host" and the like.
     pub(super) fn prefix(&self) -> Option<IpNet> {
         let (&[_, family, source, _], octets) = self.0.split_first_chunk()?;
         let address = match family {
             1 => IpAddr::from(filled::<4>(octets)),
             _ => IpAddr::from(filled::<16>(octets)),
         };
-        IpNet::new(address, source).ok().filter(|prefix| prefix.prefix_len() > 0)
+        let is_nobodys = match address {
+            IpAddr::V4(a) => a.is_broadcast() || a.is_multicast() || a.octets()[0] == 0,
+            IpAddr::V6(a) => a.is_unspecified() || a.is_multicast() || a.to_ipv4_mapped().is_some(),
+        };
+        IpNet::new(address, source).ok().filter(|prefix| prefix.prefix_len() > 0 && !is_nobodys)
     }
 }
 
@@ -213,6 +217,19 @@ mod tests {
         assert_eq!(prefix(&v6).as_deref(), Some("2001:db8:1:200::/56"));
         assert_eq!(prefix(&subnet(1, 0, 0, &[])), None);
         assert_eq!(prefix(&subnet(2, 0, 0, &[])), None);
+        let mapped = [&[0; 10][..], &[0xff, 0xff, 192, 0, 2, 1]].concat();
+        let nobodys = [
+            subnet(1, 8, 0, &[0]),
+            subnet(1, 32, 0, &[0, 0, 0, 1]),
+            subnet(1, 32, 0, &[255; 4]),
+            subnet(1, 4, 0, &[224]),
+            subnet(2, 32, 0, &[0; 4]),
+            subnet(2, 16, 0, &[0xff, 2]),
+            subnet(2, 128, 0, &mapped),
+        ];
+        for raw in nobodys {
+            assert_eq!(prefix(&raw), None, "{raw:?}");
+        }
     }
 
     #[test]

@@ -60,6 +60,7 @@ struct Decided {
     by: usize,
     scope: u8,
     rest: Rest,
+    kept: Option<usize>,
 }
 
 /// Decides for one query.
@@ -70,7 +71,8 @@ pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Sel
     let Some(domain) = config.domains.get(domain) else { return nothing };
     let Some(vserver) = config.vservers.get(domain.vserver) else { return nothing };
     let asked = Asked { subnet: asked.subnet.filter(|_| domain.ecs), ..asked };
-    let Decided { verdict, by, scope, rest } = take_turn_and_decide(asked, domain.vserver, vserver, family);
+    let Decided { verdict, by, scope, rest, kept } =
+        take_turn_and_decide(asked, domain.vserver, vserver, family);
     let selected = match verdict {
         Verdict::Service(best) => {
             Selected::Addresses(Addresses::Services(Some(best), rest.into_iter(), &config.services))
@@ -82,15 +84,21 @@ pub(super) fn select<'a>(asked: Asked<'a>, domain: usize, family: Family) -> Sel
         Verdict::Empty => Selected::Nothing,
         Verdict::Drop => Selected::Silence,
     };
-    let session = used_session(asked, vserver, verdict);
+    let session = used_session(asked, vserver, verdict, kept);
     // What is answered to everybody needs no scope: no address, and the backup addresses (RFC 7871 section 7.4).
     let scope = if matches!(verdict, Verdict::Service(_)) { scope } else { 0 };
     Selection { ttl: domain.ttl, wants_rtt: vserver.wants_rtt, scope, selected, session }
 }
 
 /// A service that stands in while all are down keeps nobody.
-fn used_session(asked: Asked<'_>, vserver: &Vserver, verdict: Verdict) -> Option<(SessionKey, usize)> {
-    let Verdict::Service(service) = verdict else { return None };
+fn used_session(
+    asked: Asked<'_>,
+    vserver: &Vserver,
+    verdict: Verdict,
+    kept: Option<usize>,
+) -> Option<(SessionKey, usize)> {
+    let Verdict::Service(answered) = verdict else { return None };
+    let service = kept.unwrap_or(answered);
     let state = asked.published.services.get(service)?.state;
     let key = Shared::session_key(vserver, asked.whom())?;
     matches!(state, ServiceState::Up | ServiceState::Learning).then_some((key, service))
@@ -124,7 +132,8 @@ fn take_turn_and_decide(asked: Asked<'_>, index: usize, vserver: &Vserver, famil
         turns.answered(service);
     }
     count(&asked.shared.dns, vserver, &decision);
-    Decided { verdict: decision.verdict, by: decision.vserver, scope: decision.scope, rest: decision.rest }
+    let Decision { verdict, vserver: by, scope, rest, kept, .. } = decision;
+    Decided { verdict, by, scope, rest, kept }
 }
 
 fn count(counters: &DnsCounters, vserver: &Vserver, decision: &Decision) {

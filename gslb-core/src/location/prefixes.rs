@@ -9,15 +9,31 @@ use std::net::IpAddr;
 pub(super) struct Prefixes {
     v4: PrefixMap<Ipv4Net, usize>,
     v6: PrefixMap<Ipv6Net, usize>,
+    starts_v4: Starts,
+    starts_v6: Starts,
+}
+
+fn longest<P: Prefix>(map: &PrefixMap<P, usize>, host: P) -> (Option<usize>, u8) {
+    map.get_lpm(&host).map_or((None, 0), |(prefix, index)| (Some(*index), prefix.prefix_len()))
 }
 
 impl Prefixes {
     /// Of two values for one prefix the later counts; configuration refuses them.
     pub(super) fn insert(&mut self, prefix: IpNet, index: usize) {
-        match prefix {
-            IpNet::V4(prefix) => self.v4.insert(prefix.trunc(), index),
-            IpNet::V6(prefix) => self.v6.insert(prefix.trunc(), index),
+        let (starts, start) = match prefix {
+            IpNet::V4(prefix) => {
+                self.v4.insert(prefix.trunc(), index);
+                (&mut self.starts_v4, u128::from(prefix.network().to_bits()) << 96)
+            }
+            IpNet::V6(prefix) => {
+                self.v6.insert(prefix.trunc(), index);
+                (&mut self.starts_v6, prefix.network().to_bits())
+            }
         };
+        let entry = (start, prefix.prefix_len());
+        if let Err(place) = starts.binary_search(&entry) {
+            starts.insert(place, entry);
+        }
     }
 
     /// The value of the longest prefix that holds the address, if one does, and the length of the widest prefix around the
@@ -25,26 +41,32 @@ impl Prefixes {
     pub(super) fn find(&self, address: IpAddr) -> (Option<usize>, u8) {
         match address {
             IpAddr::V4(address) => {
-                find(&self.v4, Ipv4Net::from(address), |len| Ipv4Net::new(address, len).ok())
+                let (index, outer) = longest(&self.v4, Ipv4Net::from(address));
+                (index, covered(&self.starts_v4, u128::from(address.to_bits()) << 96, outer, 32))
             }
             IpAddr::V6(address) => {
-                find(&self.v6, Ipv6Net::from(address), |len| Ipv6Net::new(address, len).ok())
+                let (index, outer) = longest(&self.v6, Ipv6Net::from(address));
+                (index, covered(&self.starts_v6, address.to_bits(), outer, 128))
             }
         }
     }
 }
 
-fn find<P: Prefix>(
-    map: &PrefixMap<P, usize>,
-    host: P,
-    around: impl Fn(u8) -> Option<P>,
-) -> (Option<usize>, u8) {
-    let found = map.get_lpm(&host);
-    let (index, outer) = found.map_or((None, 0), |(prefix, index)| (Some(*index), prefix.prefix_len()));
-    // What lies within has a word of its own, so it must be outside of what is covered.
-    let longest = host.prefix_len();
-    let is_whole = |len: u8| {
-        around(len).is_some_and(|wide| map.children(&wide).all(|(within, _)| within.prefix_len() <= outer))
-    };
-    (index, (outer..longest).find(|len| is_whole(*len)).unwrap_or(longest))
+/// Where prefixes begin, the bits at the top, and how long they are: in order, to look around an address.
+type Starts = Vec<(u128, u8)>;
+
+/// The length of the widest prefix around an address, no wider than `outer`, the prefix that has the word there, within which no
+/// other prefix begins: those have a word of their own.
+fn covered(starts: &Starts, address: u128, outer: u8, longest: u8) -> u8 {
+    let common =
+        |other: u128| u8::try_from((address ^ other).leading_zeros()).unwrap_or(longest).min(longest);
+    let place = starts.partition_point(|(start, _)| *start <= address);
+    let (before, after) = starts.split_at_checked(place).unwrap_or_default();
+    // The nearest on either side share the most bits with it. What holds the address itself is no other.
+    let is_other = |(start, len): &&(u128, u8)| *len > outer && common(*start) < *len;
+    let is_near = |(start, _): &&(u128, u8)| common(*start) >= outer;
+    let before = before.iter().rev().take_while(is_near).find(is_other);
+    let after = after.iter().take_while(is_near).find(is_other);
+    let shared = before.into_iter().chain(after).map(|(start, _)| common(*start)).max();
+    shared.map_or(outer, |bits| bits + 1)
 }

@@ -394,7 +394,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    fn read(request: &[u8], bytes: Vec<u8>) -> Self {
+    pub(crate) fn read(request: &[u8], bytes: Vec<u8>) -> Self {
         assert!(!bytes.is_empty(), "no reply");
         let message = Message::from_vec(&bytes).expect("hickory-proto decodes every reply");
         assert_eq!(bytes[..2], request[..2], "the id is echoed");

@@ -170,31 +170,32 @@ fn retries_and_timeouts_arrive() {
         assert_eq!(scene.names(2), expected, "{retries} retries");
         if retries == 1 {
             assert_eq!(scene.body(HOME, "/late"), "504");
-            assert_eq!(ended_after(scene.vip(), "GET / HT"), Duration::from_millis(400), "half a head");
-            assert_eq!(
-                ended_after(scene.vip(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
-                Duration::from_millis(500),
-                "idle after its answer"
-            );
+            for (sent, timeout) in [("GET / HT", 400), ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 500)] {
+                let (took, least) = (ended_after(scene.vip(), sent), Duration::from_millis(timeout));
+                assert!(took >= least && took < least + LATE, "{sent:?}: {took:?}");
+            }
         }
     }
 }
 
-/// How long the proxy keeps a connection on which this was sent, in steps of 100 ms.
+/// How late a busy machine may be: less than the defaults of the timeouts, which are seconds.
+const LATE: Duration = Duration::from_millis(1500);
+
+/// How long the proxy keeps a connection on which this was sent.
 fn ended_after(vip: SocketAddr, sent: &str) -> Duration {
     let mut stream = TcpStream::connect(vip).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
     stream.write_all(sent.as_bytes()).unwrap();
     let begun = Instant::now();
     let _ = stream.read_to_end(&mut Vec::new());
-    Duration::from_millis(begun.elapsed().as_millis() as u64 / 100 * 100)
+    begun.elapsed()
 }
 
 #[test]
 fn what_services_learn_of_the_client_and_where_they_are_asked_from() {
     let services = pair();
     for (forwarded, expected, absent) in [
-        ("x_forwarded", "x-forwarded-for: 127.4.0.1", "forwarded: for"),
+        ("x_forwarded", "x-forwarded-for: 127.4.0.1", "forwarded: for="),
         ("rfc7239", "forwarded: for=127.4.0.1", "x-forwarded-for"),
         ("none", "s1 127.0.0.9", "127.4.0.1"),
     ] {
@@ -207,7 +208,7 @@ fn what_services_learn_of_the_client_and_where_they_are_asked_from() {
         let seen = scene.body(Ipv4Addr::new(127, 4, 0, 1), "/").to_lowercase();
         assert!(seen.starts_with("s1 127.0.0.9\n"), "{seen}");
         assert!(seen.contains(expected), "{forwarded}: {seen}");
-        assert!(!seen.contains(absent) || absent == "forwarded: for", "{forwarded}: {seen}");
+        assert!(!seen.contains(absent), "{forwarded}: {seen}");
     }
 }
 
@@ -336,6 +337,6 @@ fn a_request_that_never_ends_holds_a_node_up_until_the_deadline_and_no_longer() 
     let took = asked.elapsed();
     println!("R20: a response that does not end: ended {took:?} after SIGTERM");
     assert!(status.success(), "{status}");
-    assert!((Duration::from_secs(9)..Duration::from_secs(12)).contains(&took), "{took:?}");
+    assert!((Duration::from_millis(1400)..Duration::from_secs(2)).contains(&took), "{took:?}");
     assert!(!matches!(client.read(&mut [0; 64]), Ok(1..)), "cut");
 }

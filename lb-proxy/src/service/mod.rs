@@ -142,11 +142,12 @@ impl Service {
     pub(crate) fn cut(&self) {
         let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
         let all = std::mem::take(&mut *meters);
-        self.cuts.send_modify(|cuts| *cuts += 1); // under the lock: a connection is in the list, or late
-        drop(meters);
+        // Under the lock: a connection is in the list, or late; and one that leads elsewhere by now is not cut any more.
+        self.cuts.send_modify(|cuts| *cuts += 1);
         for meter in all.all.iter().filter_map(Weak::upgrade) {
             meter.cut();
         }
+        drop(meters);
         self.pool.clear();
     }
 }

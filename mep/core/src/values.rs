@@ -71,6 +71,13 @@ impl SessionKey {
         let masks = LdnsMasks { v4: prefix, v6: prefix };
         SessionKey { persistence, client: Ldns::of(client, masks).address(), prefix }
     }
+
+    /// Whether peers take it: its prefix is one of its family, and its first address somebody's. What strangers write into
+    /// their queries must be asked for this before it is told.
+    pub fn is_somebodys(&self) -> bool {
+        let longest = if self.client.is_ipv4() { 32 } else { 128 };
+        (1..=longest).contains(&self.prefix) && crate::wire::asker(self.client).is_some()
+    }
 }
 
 /// A persistence session: clients of this network go on to this service.

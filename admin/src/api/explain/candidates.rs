@@ -138,7 +138,10 @@ fn removed(view: &View<'_>, of: &Of, decision: &Decision) -> Option<String> {
     if (are_up || chosen.is_none()) && of.state != ServiceState::Up {
         return Some(format!("it is {}", of.state));
     }
-    if has(|r| matches!(r, Reason::Persistent(_))) {
+    if decision.rest.iter().any(|rest| usize::from(*rest) == of.service) && of.link == decision.vserver {
+        return None;
+    }
+    if has(|r| matches!(r, Reason::Persistent(_) | Reason::PersistentSite(_))) {
         return Some("the session of the client leads elsewhere".to_owned());
     }
     if decision.reasons.contains(&Reason::Full(of.service)) {

@@ -37,6 +37,11 @@ pub enum Reason {
         /// Which.
         service: String,
     },
+    /// The client stays at this site.
+    PersistentSite {
+        /// Which.
+        site: String,
+    },
     /// The session led to a service that is down.
     SessionEnds {
         /// Which.

@@ -27,6 +27,13 @@ pub(super) fn step(
             let text = format!("its session keeps it at {service}");
             (Reason::Persistent { service }, text)
         }
+        R::PersistentSite(site) => {
+            let site = view.site(site);
+            let text = format!(
+                "its session leads to a service of {site} without an address of this type: it stays at {site}"
+            );
+            (Reason::PersistentSite { site }, text)
+        }
         R::SessionEnds(service) => {
             let service = view.service(service);
             let text = format!("its session led to {service}, which is down or disabled, so it is sent anew");

@@ -155,7 +155,8 @@ impl Standing {
 pub(super) fn number(vserver: &Vserver) -> u64 {
     let mut hasher = SipHasher24::new_with_keys(0x6773_6c62_2d64_6e73, 0x7374_616e_6469_6e67);
     hasher.write(vserver.name.as_str().as_bytes());
-    hasher.finish()
+    // Half of the range: a key that looked like a multicast address would be no client's, and peers would take it for a fault.
+    hasher.finish() >> 1
 }
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ fn v4_column(column: &[u32]) -> impl ExactSizeIterator<Item = IpAddr> + '_ {
 }
 
 /// The address, unless it can't be anybody's.
-fn asker(address: IpAddr) -> Option<IpAddr> {
+pub(crate) fn asker(address: IpAddr) -> Option<IpAddr> {
     let address = address.to_canonical();
     let broadcast = matches!(address, IpAddr::V4(a) if a.is_broadcast());
     (!address.is_unspecified() && !address.is_multicast() && !broadcast).then_some(address)

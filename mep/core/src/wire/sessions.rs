@@ -1,6 +1,6 @@
 //! Persistence sessions in columns: those that have all but the client in common share it.
 
-use super::{Allowance, Columns, Doubts, asker, from_millis, millis, v4_column, v6_column};
+use super::{Allowance, Columns, Doubts, from_millis, millis, v4_column, v6_column};
 use crate::proto::{self, frame::Body};
 use crate::{KnownSession, SessionKey};
 use gslb_types::ServiceName;
@@ -66,10 +66,8 @@ pub(super) fn read_sessions(told: proto::Sessions, doubts: &mut Doubts) -> Vec<K
 
 /// The key of a client's network, if that is one: within its family, its first address, and somebody's.
 fn key(persistence: u32, client: IpAddr, prefix: u32) -> Option<SessionKey> {
-    let prefix = u8::try_from(prefix).ok().filter(|prefix| *prefix > 0)?;
-    let longest = if client.is_ipv4() { 32 } else { 128 };
-    let key = SessionKey::new(persistence, client, prefix);
-    (prefix <= longest && key.client == client && asker(client).is_some()).then_some(key)
+    let key = SessionKey::new(persistence, client, u8::try_from(prefix).ok()?);
+    (key.client == client && key.is_somebodys()).then_some(key)
 }
 
 #[cfg(test)]

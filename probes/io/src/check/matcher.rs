@@ -4,7 +4,7 @@ use super::{Fault, MOST};
 use gslb_types::Pattern;
 use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
-use regex_syntax::hir::Look;
+use regex_syntax::hir::{Hir, HirKind, Look};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
@@ -69,6 +69,9 @@ impl Matcher {
     /// only if nothing that may follow undoes it: of "OK, but", which begins with "OK", `OK$` has no match.
     pub(super) fn end_in(&self, bytes: &[u8], is_whole: bool) -> Option<usize> {
         let end = self.regex.find(bytes.get(..MOST).unwrap_or(bytes))?.end();
+        if self.looks_ahead && end == MOST && bytes.len() > MOST {
+            return None; // What it took for the end is where looking stops.
+        }
         let is_followed = || match bytes.get(end) {
             Some(next) if next.is_ascii() => true,
             Some(_) => bytes.len() >= end + CHARACTER,
@@ -84,9 +87,22 @@ impl Matcher {
 
 /// Whether it holds an assertion about what follows. One that can't be read is taken for such.
 fn looks_ahead(text: &str) -> bool {
-    let behind = [Look::Start, Look::StartLF];
     let parsed = ParserBuilder::new().utf8(false).build().parse(text);
-    parsed.map_or(true, |hir| hir.properties().look_set().iter().any(|look| !behind.contains(&look)))
+    parsed.map_or(true, |hir| match hir.kind() {
+        // What its head asks of the byte after it is answered by the match itself, which begins there, unless it is empty.
+        HirKind::Concat(parts) => {
+            let head = parts.iter().take_while(|part| matches!(part.kind(), HirKind::Look(_))).count();
+            let first_has_bytes =
+                parts.get(head).is_some_and(|part| part.properties().minimum_len() > Some(0));
+            parts.iter().skip(if first_has_bytes { head } else { 0 }).any(asks_what_follows)
+        }
+        _ => asks_what_follows(&hir),
+    })
+}
+
+fn asks_what_follows(part: &Hir) -> bool {
+    let behind = [Look::Start, Look::StartLF];
+    part.properties().look_set().iter().any(|look| !behind.contains(&look))
 }
 
 #[cfg(test)]
@@ -139,11 +155,17 @@ mod tests {
             // Half of a letter is none yet.
             (r"\w+\b", "gr\u{fc}n", None, Some(5)),
             ("^OK", "OK", Some(2), Some(2)),
+            (r"\bOK", "OK", Some(2), Some(2)),
+            (r"\bOK\b", "OK", None, Some(2)),
+            (r"\b.*", "OK", None, Some(2)),
             ("OK|KO", "xKO", Some(3), Some(3)),
         ] {
             let ends = [false, true].map(|is_whole| regex(pattern).end_in(came.as_bytes(), is_whole));
             assert_eq!(ends, [goes_on, whole], "{pattern} in {came:?}");
         }
+        let long = [vec![b'a'; MOST], b"!".to_vec()].concat();
+        assert_eq!(regex(r"\A[^!]*\z").end_in(&long, false), None, "the end of what is looked at is none");
+        assert_eq!(regex(r"\A[^!]*\z").end_in(&long[..MOST], true), Some(MOST));
         assert_eq!(regex(r"gr\b").end_in(b"gr\xc3", false), None, "a letter may become of it");
         assert_eq!(regex(r"gr\b").end_in(b"gr\xc3\xbcn.", false), None);
     }
