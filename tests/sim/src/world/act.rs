@@ -214,15 +214,17 @@ impl World {
     /// Makes the line from one host to another as narrow as so many bytes a second, or wide again.
     pub fn narrow(&mut self, from: HostIndex, to: HostIndex, rate: Option<u64>) {
         match rate {
-            Some(rate) => self.net.narrow.insert((from, to), rate),
-            None => self.net.narrow.remove(&(from, to)),
-        };
+            Some(rate) => drop(self.net.narrow.insert((from, to), rate)),
+            None => self.net.widen(self.now, (from, to), &mut self.agenda),
+        }
         self.note_lines();
     }
 
     /// Makes all lines wide.
     pub fn widen_all(&mut self) {
-        self.net.narrow.clear();
+        for line in self.net.narrow.keys().copied().collect::<Vec<_>>() {
+            self.net.widen(self.now, line, &mut self.agenda);
+        }
         self.note_lines();
     }
 

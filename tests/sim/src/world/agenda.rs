@@ -37,6 +37,16 @@ impl Agenda {
         self.events.insert((at, self.added), event);
     }
 
+    /// Lets what would happen later happen at that time, in the order it would have.
+    pub(crate) fn hurry(&mut self, at: Timestamp, is_meant: impl Fn(&Event) -> bool) {
+        let later = self.events.iter().filter(|((when, _), event)| *when > at && is_meant(event));
+        for key in later.map(|(key, _)| *key).collect::<Vec<_>>() {
+            if let Some(event) = self.events.remove(&key) {
+                self.add(at, event);
+            }
+        }
+    }
+
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.events.first_key_value().map(|((at, _), _)| *at)
     }

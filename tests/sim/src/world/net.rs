@@ -238,6 +238,25 @@ impl Net {
         agenda.add(at, Event::Arrive { wire: id, end: 1 - end, sent, event });
     }
 
+    /// Makes a line wide: what waited for it arrives with the next packets.
+    pub(crate) fn widen(&mut self, now: Timestamp, direction: (HostIndex, HostIndex), agenda: &mut Agenda) {
+        if self.narrow.remove(&direction).is_none() {
+            return;
+        }
+        let at = now + self.latency;
+        for (id, wire) in &mut self.wires {
+            for end in 0..2 {
+                if (wire.ends[end].host, wire.ends[1 - end].host) == direction && wire.busy[end] > at {
+                    wire.busy[end] = at;
+                    agenda.hurry(at, |event| match event {
+                        Event::Arrive { wire, end: to, .. } => wire == id && *to == 1 - end,
+                        _ => false,
+                    });
+                }
+            }
+        }
+    }
+
     /// Takes what has arrived at an end: the host, unless that end is gone.
     pub(crate) fn arrived(
         &mut self,
