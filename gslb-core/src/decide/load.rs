@@ -59,7 +59,7 @@ impl Deciding<'_> {
         let candidates: SmallVec<[Candidate; INLINE]> = all.iter().map(|c| self.candidate(c)).collect();
         let loads = Loads::of(all, &candidates, metric);
         for (site, load) in loads.iter() {
-            steps.say(Reason::Load(site, load));
+            steps.say(load.map_or(Reason::Untold(site), |load| Reason::Load(site, load)));
         }
         let Some((site, least)) = loads.least() else {
             steps.say(Reason::NothingTold);

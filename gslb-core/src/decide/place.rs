@@ -44,13 +44,13 @@ pub(crate) fn is_learning(
 }
 
 impl Deciding<'_> {
-    /// The services of the place that stands, if one does and some of it can be answered.
+    /// The services of the place that stands, if one does and some of it can be answered: is up, and has room.
     pub(super) fn at_standing(&self, contenders: &mut Contenders, steps: &mut Decision) -> Option<Self> {
         let place = self.published.standing(self.index, self.family == Family::V6)?;
         let link = self.chain().nth(place.link.into()).filter(|link| !link.has_spilled())?;
         link.add_eligible(Eligible::Up, contenders);
         contenders.retain(|c| c.order == place.order);
-        if contenders.is_empty() {
+        if contenders.is_empty() || !link.drop_full(contenders, steps) {
             return None;
         }
         self.hand_to(&link, steps);

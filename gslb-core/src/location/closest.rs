@@ -22,7 +22,7 @@ pub enum Closeness {
     /// So many kilometres.
     Distance(u32),
     /// So many qualifiers in a row are the same, from the continent down.
-    Qualifiers(usize),
+    Qualifiers(u8),
 }
 
 impl Locations {
@@ -69,12 +69,13 @@ impl Locations {
 }
 
 /// How many qualifiers in a row, from the continent down, are the same. One that the site leaves open counts as the same.
-fn shared(site: &Place, found: &Found<'_>) -> usize {
+fn shared(site: &Place, found: &Found<'_>) -> u8 {
     let pairs = site.qualifiers.iter().zip(&found.qualifiers);
     let same = pairs.take_while(|(here, there)| match (here, there) {
         (None, there) => there.is_some(),
         (Some(here), Some(there)) => here.eq_ignore_ascii_case(there),
         (Some(_), None) => false,
     });
-    same.count()
+    // No more than there are qualifiers.
+    u8::try_from(same.count()).unwrap_or(u8::MAX)
 }

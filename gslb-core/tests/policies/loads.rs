@@ -37,9 +37,9 @@ fn every_step_of_a_comparison_is_told() {
         b.decide().reasons.as_slice(),
         [
             Reason::Up(3),
-            Reason::Load(site(0), Some(load(7))),
-            Reason::Load(site(1), Some(load(3))),
-            Reason::Load(site(2), Some(load(5))),
+            Reason::Load(site(0), load(7)),
+            Reason::Load(site(1), load(3)),
+            Reason::Load(site(2), load(5)),
             Reason::Least(site(1), load(3)),
             Reason::Chosen(site(1), GslbMethod::LeastConnections),
             Reason::OnlyService(B1),

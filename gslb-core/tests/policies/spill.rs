@@ -101,3 +101,14 @@ fn the_place_that_stands_is_answered_while_something_there_is_up() {
     spilled.published.spilled = vec![false, true, false];
     assert_eq!(spilled.decide().vserver, 0);
 }
+
+#[test]
+fn a_place_that_stands_takes_nobody_beyond_its_limits() {
+    let mut b = limited("");
+    b.published.standing = vec![[Some(Place { link: 0, order: 2 }), None]];
+    assert_eq!(b.verdict(), Verdict::Service(B1));
+    b.traffic(B1).active = Some(20);
+    let full = b.decide();
+    assert_eq!((full.verdict, full.place), (Verdict::Service(A1), Some(Place { link: 0, order: 1 })));
+    assert_eq!(full.reasons[0], Reason::Full(B1));
+}

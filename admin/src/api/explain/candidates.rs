@@ -226,7 +226,7 @@ pub(super) fn margin(view: &View<'_>, policy: &config::Vserver, decision: &Decis
         _ => None,
     })?;
     let others = reasons.iter().filter_map(|reason| match reason {
-        Reason::Load(site, Some(load)) if *site != least => Some((*site, *load)),
+        Reason::Load(site, load) if *site != least => Some((*site, *load)),
         _ => None,
     });
     let over = |load: &Load| u128::from(load.n) * 1_000_000 / u128::from(load.weight.max(1));
@@ -234,6 +234,6 @@ pub(super) fn margin(view: &View<'_>, policy: &config::Vserver, decision: &Decis
     let most = u128::from(n) * u128::from(load.weight) / u128::from(weight.max(1));
     let site = view.site(site);
     let unit = unit(policy.metric);
-    let text = format!("{site} would share the answers if it had {most} {unit} in place of {}", load.n);
+    let text = format!("{site} would share the answers if it had {most} {unit} in place of {}", { load.n });
     Some(Margin { site, text })
 }

@@ -13,7 +13,7 @@ pub enum Closeness {
     /// Along the great circle.
     Kilometres(u32),
     /// So many qualifiers in a row are the same, from the continent down.
-    Qualifiers(usize),
+    Qualifiers(u8),
 }
 
 /// A step on the way to the answer.

@@ -120,13 +120,15 @@ pub(super) fn step(
             let (text, by) = closeness(&site, by);
             (Reason::Closest { site, by }, text)
         }
-        R::Load(site, load) => {
+        R::Load(site, Load { n, weight }) => {
             let (site, unit) = (view.site(site), unit(policy.metric));
-            let text = match load {
-                Some(Load { n, weight }) => format!("{site} has {n} {unit} over a weight of {weight}"),
-                None => format!("{site} tells nothing of what it has to do"),
-            };
-            (Reason::Load { site, n: load.map(|l| l.n), weight: load.map(|l| l.weight) }, text)
+            let text = format!("{site} has {n} {unit} over a weight of {weight}");
+            (Reason::Load { site, n: Some(n), weight: Some(weight) }, text)
+        }
+        R::Untold(site) => {
+            let site = view.site(site);
+            let text = format!("{site} tells nothing of what it has to do");
+            (Reason::Load { site, n: None, weight: None }, text)
         }
         R::NothingTold => {
             (Reason::NothingTold, "no site tells what it has to do, so the backup method decides".to_owned())

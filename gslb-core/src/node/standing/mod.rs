@@ -237,7 +237,9 @@ fn is_beyond(vserver: usize, limits: &Spillover, percent: u8, published: &Publis
     };
     // Of health it is the reverse: so much more must be up.
     let weight = |of: u64, all: u64| (all > 0).then(|| u128::from(of) * 100 * 100 / u128::from(all));
-    let health = weight(up.map(|(.., w)| w).sum(), bound.map(|(.., w)| w).sum());
+    // What is not checked yet is neither: else each start would spill over.
+    let is_checked = bound.clone().all(|(_, view, _)| view.state != ServiceState::Learning);
+    let health = weight(up.map(|(.., w)| w).sum(), bound.map(|(.., w)| w).sum()).filter(|_| is_checked);
     let least = limits.health.map(|least| (u128::from(least) * 100 * 100 / percent).min(100 * 100));
     let is_ill = health.zip(least).map(|(health, least)| health < least);
     let all = [

@@ -237,6 +237,18 @@ fn too_little_health_spills_over_and_more_must_be_up_to_come_back() {
 }
 
 #[test]
+fn a_start_whose_checks_are_not_done_yet_spills_nothing_over() {
+    let config = spilling("spillover_health = 50");
+    let mut n = Node::new(&config);
+    for states in [[Learning, Learning], [Learning, Up]] {
+        n.sees(1, states);
+        assert!(!n.published.spilled[0], "{states:?}");
+    }
+    n.sees(2, [Down, Up]);
+    assert!(n.published.spilled[0], "checked, and down");
+}
+
+#[test]
 fn a_decision_is_told_as_old_as_it_is() {
     let mut n = Node::new(&ordered(MANUAL));
     n.sees(1, [Up, Up]);

@@ -1,4 +1,5 @@
-//! Pages in their programs' formats, written by hand with what is rare in them; that of Envoy after envoy.admin.v3.Clusters.
+//! Pages in their programs' formats, written by hand with what is rare in them; that of Envoy after envoy.admin.v3.Clusters, beside one
+//! that it wrote itself.
 //! HAProxy and nginx themselves are read by the tests of probes-io.
 
 use super::*;
@@ -194,6 +195,33 @@ fn envoy_tells_of_a_cluster_and_of_each_host() {
     );
     let broken = read(SourceKind::Envoy, b"{\"cluster_statuses\":7}", &[]).unwrap_err();
     assert!(broken.starts_with("no clusters in JSON: ") && broken.contains("line 1 column 21"), "{broken}");
+}
+
+/// What Envoy 1.40 told of a cluster of three hosts: one that had answered five requests and held two more, one where nobody
+/// listened, and one that was draining.
+const RECORDED: &str = include_str!("recorded/envoy-1.40-clusters.json");
+
+#[test]
+fn what_envoy_really_said_is_understood() {
+    let of = |cluster: &str, host: Option<&str>| {
+        let item = SourceItem::Envoy { cluster: cluster.to_owned(), host: host.map(str::to_owned) };
+        one(SourceKind::Envoy, RECORDED, item).unwrap()
+    };
+    let all = of("web", None);
+    assert_eq!((all.health, all.words.as_str()), (Health::Up, "1 of 3 hosts healthy"));
+    assert_eq!((all.active, all.connections), (Some(2), Some(2)));
+    assert_eq!(
+        all.requests,
+        counts([("127.0.0.1:19101", 7), ("127.0.0.1:19102", 0), ("127.0.0.1:19103", 0)])
+    );
+    let well = of("web", Some("127.0.0.1:19101"));
+    assert_eq!((well.health, well.active, well.connections), (Health::Up, Some(2), Some(2)));
+    for (host, words) in [("127.0.0.1:19102", "failed_active_health_check"), ("127.0.0.1:19103", "DRAINING")]
+    {
+        let host = of("web", Some(host));
+        assert_eq!((host.health, host.words.as_str(), host.active), (Health::Down, words, Some(0)));
+    }
+    assert_eq!(of("empty", None).health, Health::Down);
 }
 
 fn prometheus(of: impl FnOnce(&mut Quantities)) -> SourceItem {
