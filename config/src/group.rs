@@ -3,13 +3,13 @@
 use crate::error::instead;
 use crate::lb;
 use crate::location;
-use crate::model::{Monitor, Node, Service, Site};
+use crate::model::{Monitor, Node, Service, Site, Watch};
 use crate::monitor;
 use crate::names::Names;
 use crate::reader::{Item, Table};
 use crate::settings;
 use crate::source::{self, Source};
-use gslb_types::{MAX_SITES, NodeId, ServiceName, SiteIndex, SiteName, Transport, TriggerMonitor};
+use gslb_types::{LbMethod, MAX_SITES, NodeId, ServiceName, SiteIndex, SiteName, Transport, TriggerMonitor};
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -200,6 +200,9 @@ pub(crate) fn services(
             let why = format!("missing, source '{source}' does not say whether the service is up");
             t.refuse("monitors", why);
         }
+        let labels = |watch: &Watch| monitors.all.get(watch.monitor).is_some_and(Monitor::tells_load);
+        let tells_load =
+            own.iter().any(labels) || feed.as_ref().is_some_and(|feed| feed.feeds(LbMethod::CustomLoad));
         let enabled = t.flag("enabled");
         let max_clients = t.item("max_clients").and_then(|i| i.number(1..=u64::from(u32::MAX)));
         let max_bandwidth = t.item("max_bandwidth").and_then(|i| lb::rate(&i));
@@ -223,6 +226,7 @@ pub(crate) fn services(
             remote_monitors: remote,
             remote_threshold,
             lb_vserver,
+            tells_load,
             feed,
             max_clients,
             max_bandwidth,

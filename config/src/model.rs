@@ -256,6 +256,13 @@ pub struct Monitor {
     pub measures: bool,
 }
 
+impl Monitor {
+    /// Whether it tells the load of what it checks. One that is reversed passes when nothing is told.
+    pub(crate) fn tells_load(&self) -> bool {
+        matches!(&*self.check, Check::User(user) if user.load_label.is_some()) && !self.reverse
+    }
+}
+
 /// A monitor bound to a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watch {
@@ -288,6 +295,8 @@ pub struct Service {
     pub lb_vserver: Option<usize>,
     /// The foreign load balancer in front of it, whose word on its state counts beside that of its monitors.
     pub feed: Option<Feed>,
+    /// Whether a monitor of its own site or its source tells its load.
+    pub tells_load: bool,
     /// Open transactions at which GSLB virtual servers take it for full.
     pub max_clients: Option<u64>,
     /// Bits a second, as the mean of the last 14 s, at which they do.

@@ -225,6 +225,7 @@ pub(crate) static MONITOR: Schema = Schema {
         optional("command"),
         optional("run_as"),
         optional("perf_label"),
+        optional("load_label"),
     ],
 };
 
@@ -280,6 +281,7 @@ pub(crate) static SOURCE_METRICS: Schema = Schema {
         optional("response_time_sum"),
         optional("response_time_count"),
         optional("response_time_unit"),
+        optional("load"),
     ],
 };
 

@@ -46,6 +46,9 @@ pub struct Traffic {
     pub packets: Option<u64>,
     /// Time to the first byte of responses.
     pub ttfb: Option<Rtt>,
+    /// Load by the operator's own reckoning, in thousandths: what monitors or a source tell, whoever sees the traffic.
+    #[serde(default)]
+    pub load: Option<u64>,
 }
 
 impl Traffic {
@@ -60,6 +63,7 @@ impl Traffic {
             bytes: sum(|m| m.window_bytes),
             packets: sum(|m| m.window_packets),
             ttfb: mean_of(members, |m| m.ttfb),
+            load: mean_load(members.iter().filter(|m| m.out.is_none()).map(|m| m.load)),
         }
     }
 
@@ -72,20 +76,21 @@ impl Traffic {
             bytes: Some(m.window_bytes),
             packets: Some(m.window_packets),
             ttfb: m.ttfb.filter(|_| m.out.is_none()),
+            load: None,
         };
         Traffic::together(views.map(part))
     }
 
     /// What a node tells of its own part of it.
     pub fn of_metric(metric: &ServiceMetric) -> Self {
-        let ServiceMetric { active, connections, requests, bytes, packets, ttfb, .. } = *metric;
-        Traffic { active, connections, requests, bytes, packets, ttfb }
+        let ServiceMetric { active, connections, requests, bytes, packets, ttfb, load, .. } = *metric;
+        Traffic { active, connections, requests, bytes, packets, ttfb, load }
     }
 
     /// The metric with this traffic.
     pub(crate) fn told_in(self, metric: ServiceMetric) -> ServiceMetric {
-        let Traffic { active, connections, requests, bytes, packets, ttfb } = self;
-        ServiceMetric { active, connections, requests, bytes, packets, ttfb, ..metric }
+        let Traffic { active, connections, requests, bytes, packets, ttfb, load } = self;
+        ServiceMetric { active, connections, requests, bytes, packets, ttfb, load, ..metric }
     }
 
     /// Whether anything is seen.
@@ -103,6 +108,7 @@ impl Traffic {
             bytes: sum(|t| t.bytes),
             packets: sum(|t| t.packets),
             ttfb: lb_core::mean(parts.clone().map(|t| t.ttfb)),
+            load: mean_load(parts.clone().map(|t| t.load)),
         }
     }
 }
@@ -117,6 +123,13 @@ impl LocalView {
 /// Members that take no part say nothing of how the virtual server serves (faults I-72).
 fn mean_of(members: &[MemberView], what: fn(&MemberView) -> Option<Rtt>) -> Option<Rtt> {
     lb_core::mean(members.iter().filter(|m| m.out.is_none()).map(what))
+}
+
+/// The mean of loads: each node of a site tells its own view of the same service, and a virtual server is as loaded as its members
+/// are on the whole.
+fn mean_load(loads: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let (sum, count) = loads.flatten().fold((0u128, 0u128), |(sum, n), load| (sum + u128::from(load), n + 1));
+    u64::try_from(sum.checked_div(count)?).ok()
 }
 
 #[cfg(test)]

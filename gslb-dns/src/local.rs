@@ -105,6 +105,8 @@ impl Ear {
     /// Tells how a service is.
     pub(crate) fn hear(&self, health: &LocalHealth) {
         let Some(proxy) = self.proxy.upgrade() else { return };
+        // Before the state: who hears that a service is up knows at once how loaded it is.
+        proxy.handle_load(&health.service, health.load);
         proxy.handle_health(&health.service, health.state, health.response_time);
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         if states.insert(health.service.clone(), health.state) != Some(health.state) {

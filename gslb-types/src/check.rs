@@ -172,6 +172,8 @@ pub struct UserCheck {
     /// The label of the performance data whose value, which must have a unit of time, is the response time in place of
     /// the measured one.
     pub perf_label: Option<String>,
+    /// The label of the performance data whose value is the service's load, by the operator's own reckoning: whatever its unit.
+    pub load_label: Option<String>,
 }
 
 /// A text that is never shown.

@@ -57,6 +57,8 @@ pub enum GslbMethod {
     LeastBandwidth,
     /// The site with the fewest packets both ways over the last 14 s.
     LeastPackets,
+    /// The site with the lowest load by the operator's own reckoning.
+    CustomLoad,
 }
 
 impl GslbMethod {
@@ -71,6 +73,7 @@ impl GslbMethod {
             GslbMethod::LeastResponseTime => "least_response_time",
             GslbMethod::LeastBandwidth => "least_bandwidth",
             GslbMethod::LeastPackets => "least_packets",
+            GslbMethod::CustomLoad => "custom_load",
         }
     }
 
@@ -95,6 +98,8 @@ pub enum LbMethod {
     LeastPackets,
     /// Active transactions or connections.
     LeastConnections,
+    /// The load by the operator's own reckoning.
+    CustomLoad,
     /// Each in turn, by weight.
     RoundRobin,
     /// A consistent hash of the client's address.
@@ -110,6 +115,7 @@ impl LbMethod {
             LbMethod::LeastBandwidth => "least_bandwidth",
             LbMethod::LeastPackets => "least_packets",
             LbMethod::LeastConnections => "least_connections",
+            LbMethod::CustomLoad => "custom_load",
             LbMethod::RoundRobin => "round_robin",
             LbMethod::SourceIpHash => "source_ip_hash",
         }

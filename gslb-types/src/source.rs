@@ -101,6 +101,8 @@ pub struct Quantities {
     pub requests: Option<Series>,
     /// How long it takes to answer.
     pub response_time: Option<Timing>,
+    /// Its load, by the operator's own reckoning.
+    pub load: Option<Series>,
 }
 
 /// How a response time is told.

@@ -29,6 +29,8 @@ pub struct Candidate {
     pub bytes: Option<u64>,
     /// Packets both ways in the last 14 s; least packets' N.
     pub packets: Option<u64>,
+    /// Load by the operator's own reckoning, in thousandths; custom load's N.
+    pub load: Option<u64>,
 }
 
 impl Candidate {
@@ -43,6 +45,7 @@ impl Candidate {
             ttfb: None,
             bytes: None,
             packets: None,
+            load: None,
         }
     }
 }

@@ -79,9 +79,8 @@ pub fn choose(
         | LbMethod::LeastResponseTime
         | LbMethod::LeastBandwidth
         | LbMethod::LeastPackets
-        | LbMethod::LeastConnections => {
-            by_score(Measure::of(method, candidates)?, candidates, pointer, round)
-        }
+        | LbMethod::LeastConnections
+        | LbMethod::CustomLoad => by_score(Measure::of(method, candidates)?, candidates, pointer, round),
     }
 }
 
@@ -146,12 +145,13 @@ mod tests {
 
     const LRTM: LbMethod = LbMethod::LeastResponseTimeMonitors;
     const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
-    const METRIC_METHODS: [LbMethod; 5] = [
+    const METRIC_METHODS: [LbMethod; 6] = [
         LbMethod::LeastResponseTimeMonitors,
         LbMethod::LeastResponseTime,
         LbMethod::LeastBandwidth,
         LbMethod::LeastPackets,
         LbMethod::LeastConnections,
+        LbMethod::CustomLoad,
     ];
 
     fn blank(position: usize) -> Candidate {
@@ -261,6 +261,27 @@ mod tests {
     }
 
     #[test]
+    fn the_least_load_for_its_weight_gets_all_and_one_that_is_unknown_gets_its_turn() {
+        let loaded = |position, load, w| Candidate {
+            load: Some(load),
+            weight: Weight::new(w).unwrap(),
+            ..blank(position)
+        };
+        let load = LbMethod::CustomLoad;
+        assert_eq!(run(load, &[loaded(0, 1_500, 1), loaded(1, 1_499, 1)], 4), [1, 1, 1, 1]);
+        assert_eq!(
+            run(load, &[loaded(0, 1_500, 1), loaded(1, 4_400, 3)], 4),
+            [1, 1, 1, 1],
+            "1466 for each of 3"
+        );
+        assert_eq!(run(load, &[loaded(0, 1_500, 1), loaded(1, 4_500, 3)], 4), [0, 1, 0, 1], "a tie");
+        assert_eq!(run(load, &[loaded(0, 0, 1), loaded(1, 1, 1)], 3), [0, 0, 0], "0 is known, and the least");
+        let unknown = run(load, &[loaded(0, 9, 1), loaded(1, 5, 1), blank(2)], 6);
+        assert_eq!(unknown, [1, 1, 2, 1, 1, 2], "its own turns, and the others' by their loads");
+        assert_eq!(run(load, &[blank(0), blank(1)], 4), [0, 1, 0, 1], "none known: round robin");
+    }
+
+    #[test]
     fn each_method_looks_at_its_own_metric() {
         let base = |p| Candidate {
             active: Some(2),
@@ -268,6 +289,7 @@ mod tests {
             ttfb: Some(Rtt::from_micros(500)),
             bytes: Some(500),
             packets: Some(500),
+            load: Some(500),
             ..blank(p)
         };
         let best_at = [
@@ -277,6 +299,7 @@ mod tests {
             Candidate { packets: Some(499), ..base(3) },
             // Fewer connections, at the price of response times so long that LRTM and LRT are not fooled.
             Candidate { active: Some(1), response_time: Some(Rtt::MAX), ttfb: Some(Rtt::MAX), ..base(4) },
+            Candidate { load: Some(499), active: Some(9), ..base(5) },
         ];
         for (index, method) in METRIC_METHODS.into_iter().enumerate() {
             assert_eq!(choose(method, &best_at, None, 0, CLIENT).map(|c| c.index), Some(index), "{method:?}");

@@ -41,6 +41,7 @@ enum Metric {
     Bytes,
     Packets,
     Connections,
+    Load,
 }
 
 impl Measure {
@@ -56,6 +57,7 @@ impl Measure {
             LbMethod::LeastBandwidth => Metric::Bytes,
             LbMethod::LeastPackets => Metric::Packets,
             LbMethod::LeastConnections => Metric::Connections,
+            LbMethod::CustomLoad => Metric::Load,
             LbMethod::RoundRobin | LbMethod::SourceIpHash => return None,
         };
         Some(Measure { of, counted: candidates.iter().all(|c| c.active.is_some()) })
@@ -66,20 +68,21 @@ impl Measure {
         Some(Score::new(self.n(candidate)?, candidate.weight))
     }
 
-    /// The candidate's N, in microseconds, bytes, packets or connections; `None` as for the score.
+    /// The candidate's N, in microseconds, bytes, packets, connections or thousandths of a load; `None` as for the score.
     pub fn n(self, candidate: &Candidate) -> Option<u64> {
         let n = match self.of {
-            Metric::MonitorTime => self.load(candidate, candidate.response_time?.as_micros()),
-            Metric::FirstByteTime => self.load(candidate, candidate.ttfb?.as_micros()),
+            Metric::MonitorTime => self.work(candidate, candidate.response_time?.as_micros()),
+            Metric::FirstByteTime => self.work(candidate, candidate.ttfb?.as_micros()),
             Metric::Bytes => candidate.bytes?,
             Metric::Packets => candidate.packets?,
             Metric::Connections => u64::from(candidate.active?),
+            Metric::Load => candidate.load?,
         };
         Some(n)
     }
 
     /// Open transactions times microseconds. 32 bits times 32 bits cannot overflow 64.
-    fn load(self, candidate: &Candidate, micros: u32) -> u64 {
+    fn work(self, candidate: &Candidate, micros: u32) -> u64 {
         let active = candidate.active.filter(|_| self.counted).unwrap_or(1);
         u64::from(active) * u64::from(micros)
     }
@@ -142,6 +145,7 @@ mod tests {
             LbMethod::LeastBandwidth,
             LbMethod::LeastPackets,
             LbMethod::LeastConnections,
+            LbMethod::CustomLoad,
         ] {
             assert_eq!(Measure::of(method, &[blank]).unwrap().score(&blank), None, "{method:?}");
         }

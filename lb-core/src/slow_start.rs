@@ -94,7 +94,8 @@ impl SlowStart {
             | LbMethod::LeastResponseTime
             | LbMethod::LeastBandwidth
             | LbMethod::LeastPackets
-            | LbMethod::LeastConnections => {
+            | LbMethod::LeastConnections
+            | LbMethod::CustomLoad => {
                 if self.is_starting() {
                     LbMethod::RoundRobin
                 } else {

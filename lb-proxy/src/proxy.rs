@@ -60,6 +60,7 @@ struct State {
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     health: Option<(ServiceState, Option<Rtt>)>,
+    load: Option<u64>,
     drains_until: Option<Timestamp>,
     is_enabled: Option<bool>,
 }
@@ -119,6 +120,16 @@ impl Proxy {
             |vserver| {
                 vserver.balancer(|balancer| balancer.handle_health(now, name, state, response_time));
             },
+        );
+    }
+
+    /// What is told of a service's load, in thousandths, to all virtual servers that have it.
+    pub fn handle_load(&self, name: &ServiceName, load: Option<u64>) {
+        let now = self.clock.now();
+        self.say(
+            name,
+            |said| said.load = load,
+            |vserver| vserver.balancer(|balancer| balancer.handle_load(now, name, load)),
         );
     }
 
@@ -290,6 +301,9 @@ impl State {
         vserver.balancer(|balancer| {
             if let Some((state, response_time)) = said.health {
                 balancer.handle_health(now, name, state, response_time);
+            }
+            if said.load.is_some() {
+                balancer.handle_load(now, name, said.load);
             }
             if let Some(until) = said.drains_until {
                 balancer.handle_drain(now, name, Some(until.since(now)));

@@ -85,6 +85,8 @@ pub struct Member {
     pub response_time_us: Option<u32>,
     /// Time to the first byte of its responses.
     pub ttfb_us: Option<u32>,
+    /// Load by the operator's own reckoning, in thousandths.
+    pub load_thousandths: Option<u64>,
     /// Bytes both ways, ever.
     pub bytes: u64,
     /// Packets both ways, ever.
@@ -125,13 +127,15 @@ pub struct Traffic {
     pub packets: Option<u64>,
     /// Time to the first byte of responses.
     pub ttfb_us: Option<u32>,
+    /// Load by the operator's own reckoning, in thousandths.
+    pub load_thousandths: Option<u64>,
 }
 
 impl From<Seen> for Traffic {
     fn from(seen: Seen) -> Self {
-        let Seen { active, connections, requests, bytes, packets, ttfb } = seen;
+        let Seen { active, connections, requests, bytes, packets, ttfb, load } = seen;
         let ttfb_us = ttfb.map(|t| t.as_micros());
-        Traffic { active, connections, requests, bytes, packets, ttfb_us }
+        Traffic { active, connections, requests, bytes, packets, ttfb_us, load_thousandths: load }
     }
 }
 
@@ -197,6 +201,7 @@ fn member(seen: &MemberView) -> Member {
         requests: seen.requests,
         response_time_us: seen.response_time.map(|t| t.as_micros()),
         ttfb_us: seen.ttfb.map(|t| t.as_micros()),
+        load_thousandths: seen.load,
         bytes: seen.bytes,
         packets: seen.packets,
         window_bytes: seen.window_bytes,

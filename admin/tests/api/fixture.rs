@@ -201,6 +201,7 @@ fn services(published: &mut Published) {
         bytes: Some(70_000),
         requests: Some(900),
         response_time: Some(ms(3)),
+        load: None,
     });
     let failed = Seen::Failed("status 503, expected 2xx".into());
     let seen = [passed, failed.clone(), Seen::Unreported, failed];
@@ -248,6 +249,7 @@ fn local() -> LocalState {
         active: 3,
         response_time: Some(ms(1)),
         ttfb: Some(Rtt::from_micros(800)),
+        load: Some(1_500),
         requests: 1200,
         bytes: 9_000_000,
         packets: 12_000,

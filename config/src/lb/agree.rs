@@ -44,6 +44,13 @@ pub(crate) fn is_fed(
     let is_told = |s: &Service| s.feed.as_ref().is_some_and(|feed| feed.feeds(method));
     match method {
         LbMethod::LeastResponseTimeMonitors | LbMethod::RoundRobin | LbMethod::SourceIpHash => true,
+        // One that tells it is enough: the others get their turns, as one does whose monitor has not told it yet.
+        LbMethod::CustomLoad => {
+            bindings.is_empty()
+                || bindings
+                    .iter()
+                    .any(|b| services.get(b.service).is_none_or(|s| tells_load(s, services, lb)))
+        }
         LbMethod::LeastBandwidth | LbMethod::LeastPackets | LbMethod::LeastConnections => {
             bound.all(|service| service.lb_vserver.is_some() || is_told(service))
         }
@@ -51,6 +58,21 @@ pub(crate) fn is_fed(
             bound.all(|service| service.lb_vserver.is_some_and(understood) || is_told(service))
         }
     }
+}
+
+/// Whether a service's load is told, be it that of what stands behind its LB virtual server. Of what is wrong itself nothing is
+/// said.
+fn tells_load(service: &Service, services: &Services<'_>, lb: &[Option<LbVserver>]) -> bool {
+    match service.lb_vserver.map(|at| lb.get(at).and_then(Option::as_ref)) {
+        None => service.tells_load,
+        Some(None) => true,
+        Some(Some(lb)) => any_tells_load(lb.members.iter().map(|member| member.service), services),
+    }
+}
+
+/// Whether the load of one at least of these services is told by its monitors or its source.
+pub(crate) fn any_tells_load(mut members: impl Iterator<Item = usize>, services: &Services<'_>) -> bool {
+    members.any(|member| services.get(member).is_none_or(|service| service.tells_load))
 }
 
 /// Refuses addresses of LB virtual servers that something else of the same node listens at.

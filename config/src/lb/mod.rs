@@ -67,6 +67,9 @@ enum Persistence {
 const PERSISTENCE: [(&str, Persistence); 3] =
     [("none", Persistence::None), ("source_ip", Persistence::SourceIp), ("cookie", Persistence::Cookie)];
 
+/// What the method by load needs.
+pub(crate) const NEEDS_LOAD: &str = "'custom_load' needs a service whose load is told: by a monitor of kind \"user\" with `load_label`, or by a source with `load` in `source_metrics`";
+
 /// Keys that stand for something only in virtual servers that read requests.
 const OF_HTTP: [&str; 5] =
     ["first_byte_timeout", "request_header_timeout", "max_idle", "forwarded", "cookie"];
@@ -105,6 +108,10 @@ fn vserver(
         nothing_of_http(t, method);
     }
     let members = members::members(t, site, services);
+    let told = || agree::any_tells_load(members.iter().map(|member| member.service), services);
+    if method == LbMethod::CustomLoad && !members.is_empty() && !told() {
+        t.refuse("method", NEEDS_LOAD);
+    }
     let vserver = LbVserver {
         // A name that is none has been refused by `names`.
         name: LbVserverName::new(t.quiet_text("name")?).ok()?,

@@ -51,7 +51,7 @@ const ECV: &[Kind] = &[TcpEcv, UdpEcv, HttpEcv, HttpsEcv];
 const RAW: &[Kind] = &[TcpEcv, UdpEcv];
 
 /// The keys that not every kind has, and which have them.
-const KEYS: [(&str, &[Kind]); 22] = [
+const KEYS: [(&str, &[Kind]); 23] = [
     ("path", HTTP),
     ("host", HTTP),
     ("expect", HTTP),
@@ -74,6 +74,7 @@ const KEYS: [(&str, &[Kind]); 22] = [
     ("password_file", &[Ftp]),
     ("command", &[User]),
     ("perf_label", &[User]),
+    ("load_label", &[User]),
 ];
 
 /// What a monitor does, and whether its outcome is turned round as a whole.
@@ -266,5 +267,6 @@ fn user(t: &Table<'_>) -> UserCheck {
         command,
         run_as: t.parsed("run_as", text::user_name).unwrap_or_else(|| "nobody".to_owned()),
         perf_label: t.parsed("perf_label", text::line),
+        load_label: t.parsed("load_label", text::line),
     }
 }

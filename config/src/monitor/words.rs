@@ -43,7 +43,10 @@ fn check(check: &Check) -> String {
         }
         Check::Ssl(tls) => format!("{kind} {}", tls_words(tls)),
         Check::Ftp(f) => format!("{kind} {:?}", f.user),
-        Check::User(u) => format!("{kind} {:?} {:?}", u.command, u.perf_label),
+        Check::User(u) => {
+            let load = u.load_label.as_ref().map_or(String::new(), |label| format!(" load {label:?}"));
+            format!("{kind} {:?} {:?}{load}", u.command, u.perf_label)
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-const METHODS: [(&str, GslbMethod); 8] = [
+const METHODS: [(&str, GslbMethod); 9] = [
     (GslbMethod::Rtt.as_str(), GslbMethod::Rtt),
     (GslbMethod::RoundRobin.as_str(), GslbMethod::RoundRobin),
     (GslbMethod::SourceIpHash.as_str(), GslbMethod::SourceIpHash),
@@ -29,10 +29,11 @@ const METHODS: [(&str, GslbMethod); 8] = [
     (GslbMethod::LeastResponseTime.as_str(), GslbMethod::LeastResponseTime),
     (GslbMethod::LeastBandwidth.as_str(), GslbMethod::LeastBandwidth),
     (GslbMethod::LeastPackets.as_str(), GslbMethod::LeastPackets),
+    (GslbMethod::CustomLoad.as_str(), GslbMethod::CustomLoad),
 ];
 
 /// The words of methods that choose within a site.
-pub(crate) const LOCAL_METHODS: [(&str, LbMethod); 9] = [
+pub(crate) const LOCAL_METHODS: [(&str, LbMethod); 10] = [
     (LbMethod::LeastResponseTimeMonitors.as_str(), LbMethod::LeastResponseTimeMonitors),
     ("lrtm", LbMethod::LeastResponseTimeMonitors),
     (LbMethod::LeastResponseTime.as_str(), LbMethod::LeastResponseTime),
@@ -40,6 +41,7 @@ pub(crate) const LOCAL_METHODS: [(&str, LbMethod); 9] = [
     (LbMethod::LeastBandwidth.as_str(), LbMethod::LeastBandwidth),
     (LbMethod::LeastPackets.as_str(), LbMethod::LeastPackets),
     (LbMethod::LeastConnections.as_str(), LbMethod::LeastConnections),
+    (LbMethod::CustomLoad.as_str(), LbMethod::CustomLoad),
     (LbMethod::RoundRobin.as_str(), LbMethod::RoundRobin),
     (LbMethod::SourceIpHash.as_str(), LbMethod::SourceIpHash),
 ];
@@ -122,6 +124,7 @@ fn metric(method: GslbMethod, is_fed: impl Fn(LbMethod) -> bool) -> Option<LbMet
         GslbMethod::LeastResponseTime => Some(LbMethod::LeastResponseTimeMonitors),
         GslbMethod::LeastBandwidth => Some(LbMethod::LeastBandwidth),
         GslbMethod::LeastPackets => Some(LbMethod::LeastPackets),
+        GslbMethod::CustomLoad => Some(LbMethod::CustomLoad),
         GslbMethod::Rtt | GslbMethod::RoundRobin | GslbMethod::SourceIpHash | GslbMethod::StaticProximity => {
             None
         }
@@ -133,6 +136,9 @@ const LOCAL_WITHOUT: &str = "'lrtm', 'round_robin' and 'source_ip_hash'";
 const SITES_WITHOUT: &str = "'rtt', 'least_response_time', 'round_robin' and 'source_ip_hash'";
 
 fn not_fed(method: LbMethod, without: &str) -> String {
+    if method == LbMethod::CustomLoad {
+        return lb::NEEDS_LOAD.to_owned();
+    }
     let what = match method {
         LbMethod::LeastResponseTime => {
             "responses that pass through the nodes: of services that stand for an `lb_vserver` of kind http or ssl, or have a `source` that tells it"

@@ -98,8 +98,9 @@ fn quantities(t: &Table<'_>) -> Quantities {
         bytes: bytes(t),
         requests: series("requests"),
         response_time: timing(t),
+        load: series("load"),
     };
-    if ["up", "active", "connections", "bytes", "requests", "response_time", "response_time_sum"]
+    if ["up", "active", "connections", "bytes", "requests", "response_time", "response_time_sum", "load"]
         .into_iter()
         .all(|key| !t.gives(key))
     {

@@ -47,6 +47,8 @@ impl Feed {
         match (method, &self.item) {
             (LbMethod::RoundRobin | LbMethod::SourceIpHash | LbMethod::LeastResponseTimeMonitors, _) => true,
             (LbMethod::LeastPackets, _) => false,
+            (LbMethod::CustomLoad, SourceItem::Prometheus(q)) => q.load.is_some(),
+            (LbMethod::CustomLoad, _) => false,
             (_, SourceItem::Haproxy { .. }) => true,
             (LbMethod::LeastConnections, SourceItem::Envoy { .. } | SourceItem::Nginx) => true,
             (LbMethod::LeastConnections, SourceItem::Prometheus(q)) => q.active.is_some(),

@@ -298,3 +298,22 @@ fn only_what_stands_for_it_must_match() {
         hashes(&with("")).into_iter().zip(without).filter(|(a, b)| a != b).map(|(a, _)| a.0).collect();
     assert_eq!(differing, ["services"]);
 }
+
+const NEEDS_LOAD: &str = "'custom_load' needs a service whose load is told: by a monitor of kind \"user\" with `load_label`, or by a source with `load` in `source_metrics`";
+
+#[test]
+fn a_method_by_load_needs_something_that_tells_one() {
+    let lb = with("method = \"custom_load\"\n");
+    let place = lb.lines().position(|line| line.starts_with("method = ")).unwrap() + 1;
+    refused(&lb, &[&format!("{place}:10: lb_vservers[0].method: {NEEDS_LOAD}")]);
+    let site = with("").replace("services = [\"vip\"]", "services = [\"vip\"]\nmethod = \"custom_load\"");
+    let place = site.lines().position(|line| line.starts_with("method = ")).unwrap() + 1;
+    refused(&site, &[&format!("{place}:10: vservers[0].method: {NEEDS_LOAD}")]);
+    for text in [lb, site] {
+        let monitor = "[[monitors]]\nname = \"loaded\"\nkind = \"user\"\ncommand = [\"/bin/load\"]\n";
+        let bound = text.replacen("port = 80\n", "port = 80\nmonitors = [\"loaded\"]\n", 1) + monitor;
+        assert!(folder(&bound).load(None).is_err(), "no label");
+        refused(&(bound.clone() + "load_label = \"load\"\n"), &[]);
+        assert!(folder(&(bound + "load_label = \"load\"\nreverse = true\n")).load(None).is_err());
+    }
+}

@@ -68,12 +68,13 @@ fn each_kind_is_read_as_it_is_meant() {
     assert_eq!((d.rtype, d.rcode, d.addresses.len()), (65280, 3, 0));
     let Check::Ftp(f) = check("kind = \"ftp\"") else { panic!() };
     assert_eq!((f.user.as_str(), f.password.reveal()), ("anonymous", "gslb-dns@"));
-    let Check::User(u) =
-        check("kind = \"user\"\ncommand = [\"/bin/check\", \"{address}\"]\nperf_label = \"time\"")
-    else {
+    let Check::User(u) = check(
+        "kind = \"user\"\ncommand = [\"/bin/check\", \"{address}\"]\nperf_label = \"time\"\nload_label = \"load\"",
+    ) else {
         panic!()
     };
     assert_eq!((u.command.len(), u.run_as.as_str(), u.perf_label.as_deref()), (2, "nobody", Some("time")));
+    assert_eq!(u.load_label.as_deref(), Some("load"));
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn each_kind_names_what_speaks_of_the_service() {
 
 #[test]
 fn metrics_are_named_by_quantity() {
-    let metrics = r#"source_metrics = { up = 'up{job="x"}', active = 'a', connections = 'c', bytes = ['rx', 'tx'], requests = 'r', response_time = 't', response_time_unit = "ms" }"#;
+    let metrics = r#"source_metrics = { up = 'up{job="x"}', active = 'a', connections = 'c', bytes = ['rx', 'tx'], requests = 'r', response_time = 't', response_time_unit = "ms", load = 'l' }"#;
     let quantities = Quantities {
         up: Some(series(r#"up{job="x"}"#)),
         active: Some(series("a")),
@@ -119,6 +119,7 @@ fn metrics_are_named_by_quantity() {
         bytes: vec![series("rx"), series("tx")],
         requests: Some(series("r")),
         response_time: Some(Timing::Gauge { gauge: series("t"), unit: TimeUnit::Millis }),
+        load: Some(series("l")),
     };
     assert_eq!(item(metrics, "prometheus"), SourceItem::Prometheus(Box::new(quantities)));
     let sums = "source_metrics = { bytes = 'b', response_time_sum = 's', response_time_count = 'n' }";
@@ -283,16 +284,17 @@ fn a_local_method_needs_a_source_that_tells_its_metric() {
         folder(&text).load(None).is_ok()
     };
     let row = |service: &str, kind: &str| {
-        ["least_connections", "least_bandwidth", "least_response_time", "least_packets"]
+        ["least_connections", "least_bandwidth", "least_response_time", "least_packets", "custom_load"]
             .map(|method| vserver(service, kind, method))
     };
-    assert_eq!(row("source_name = \"web/s1\"", "haproxy"), [true, true, true, false]);
-    assert_eq!(row("source_name = \"web\"", "envoy"), [true, false, false, false]);
-    assert_eq!(row("", "nginx"), [true, false, false, false]);
-    assert_eq!(row("source_metrics = { active = 'a' }", "prometheus"), [true, false, false, false]);
-    assert_eq!(row("source_metrics = { bytes = 'b' }", "prometheus"), [false, true, false, false]);
+    assert_eq!(row("source_name = \"web/s1\"", "haproxy"), [true, true, true, false, false]);
+    assert_eq!(row("source_name = \"web\"", "envoy"), [true, false, false, false, false]);
+    assert_eq!(row("", "nginx"), [true, false, false, false, false]);
+    assert_eq!(row("source_metrics = { active = 'a' }", "prometheus"), [true, false, false, false, false]);
+    assert_eq!(row("source_metrics = { bytes = 'b' }", "prometheus"), [false, true, false, false, false]);
     let timed = "source_metrics = { active = 'a', response_time = 't' }";
-    assert_eq!(row(timed, "prometheus"), [true, false, true, false]);
+    assert_eq!(row(timed, "prometheus"), [true, false, true, false, false]);
+    assert_eq!(row("source_metrics = { load = 'l' }", "prometheus"), [false, false, false, false, true]);
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Deciding<'_> {
         choice.and_then(|c| here.get(c.index)).or(here.first()).map_or(0, |c| c.service)
     }
 
-    /// What the local methods know of a service: its response time, and its traffic where all of that is counted. Clients who are
+    /// What the local methods know of a service: its response time and load, and its traffic where all of that is counted. Clients who are
     /// answered a service that merely is behind an LB virtual server go past the nodes, so what passes there says little of it.
     pub(super) fn candidate(&self, contender: &Contender) -> Candidate {
         let view = self.published.services.get(contender.service);
@@ -51,6 +51,7 @@ impl Deciding<'_> {
             ttfb: traffic.ttfb,
             bytes: traffic.bytes,
             packets: traffic.packets,
+            load: view.and_then(|view| view.traffic).and_then(|traffic| traffic.load),
             ..Candidate::new(contender.position, contender.id, contender.weight)
         }
     }

@@ -106,7 +106,8 @@ impl Deciding<'_> {
             | GslbMethod::LeastConnections
             | GslbMethod::LeastResponseTime
             | GslbMethod::LeastBandwidth
-            | GslbMethod::LeastPackets => self.in_turn(all, steps),
+            | GslbMethod::LeastPackets
+            | GslbMethod::CustomLoad => self.in_turn(all, steps),
         }
     }
 

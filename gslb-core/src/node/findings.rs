@@ -98,6 +98,7 @@ impl Node {
             }
             monitors::Output::Measured { service, mean, .. } => self.mean_is(now, service, Some(mean)),
             monitors::Output::Remeaned { service, mean } => self.mean_is(now, service, mean),
+            monitors::Output::Load { service, load } => self.load_is(now, service, load),
         }
     }
 
@@ -107,6 +108,13 @@ impl Node {
             return self.judge_fed(now, [service]);
         }
         self.health.own_response_time(now, service, mean);
+        self.tell_local(service);
+        self.metrics_moved(now);
+    }
+
+    /// The load of a service, as its monitors tell it.
+    fn load_is(&mut self, now: Timestamp, service: usize, load: Option<u64>) {
+        self.health.own_load(service, load);
         self.tell_local(service);
         self.metrics_moved(now);
     }

@@ -29,6 +29,8 @@ pub struct LocalHealth {
     pub state: ServiceState,
     /// Their mean response time.
     pub response_time: Option<Rtt>,
+    /// The load they tell of, or their source does, in thousandths.
+    pub load: Option<u64>,
 }
 
 /// What is known of the LB virtual servers of this site.
@@ -221,7 +223,12 @@ impl Node {
         if !self.local.behind.contains_key(&config.name) {
             return;
         }
-        let health = LocalHealth { service: config.name.clone(), state, response_time };
+        let health = LocalHealth {
+            service: config.name.clone(),
+            state,
+            response_time,
+            load: self.health.own_load_of(service),
+        };
         self.outputs.push_back(Output::Local(health));
     }
 

@@ -128,14 +128,16 @@ impl Node {
                 bytes: feed.bytes,
                 packets: None,
                 ttfb: feed.response_time,
+                load: feed.load,
             };
-            let before = self.health.own(service);
+            let known = |health: &super::Health| (health.own(service), health.own_load_of(service));
+            let before = known(&self.health);
             self.health.local_verdict(now, service, state, &reason, response_time, traffic);
-            let after = self.health.own(service);
+            let after = known(&self.health);
             if after != before {
                 self.tell_local(service);
             }
-            has_turned |= after.map(|(state, _)| state) != before.map(|(state, _)| state);
+            has_turned |= after.0.map(|(state, _)| state) != before.0.map(|(state, _)| state);
         }
         match (any, has_turned) {
             (_, true) => self.metrics_changed(now),
@@ -220,6 +222,7 @@ mod tests {
             bytes: None,
             requests: None,
             response_time: None,
+            load: None,
         };
         together(&feed, monitors.map(|state| (state, "checks".to_owned())).as_ref())
     }

@@ -270,6 +270,7 @@ fn service(index: usize, site: usize, address: &str) -> Service {
         remote_monitors: Vec::new(),
         remote_threshold: None,
         lb_vserver: None,
+        tells_load: false,
         feed: None,
         max_clients: None,
         max_bandwidth: None,

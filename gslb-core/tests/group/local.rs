@@ -93,6 +93,7 @@ impl Site {
     fn hear(&mut self) -> bool {
         let told: Vec<_> = self.net.hosts[0].told.split_off(0);
         for health in &told {
+            self.balancer.handle_load(self.net.now, &health.service, health.load);
             self.balancer.handle_health(self.net.now, &health.service, health.state, health.response_time);
         }
         !told.is_empty()
@@ -224,6 +225,7 @@ fn its_traffic_is_known_at_every_site() {
         bytes: Some(2_000),
         packets: Some(4),
         ttfb: Some(Rtt::from_micros(7_000)),
+        load: None,
     };
     for node in [A, B] {
         let services = &site.net.published(node).services;
@@ -238,6 +240,7 @@ fn its_traffic_is_known_at_every_site() {
             bytes: Some(bytes),
             packets: Some(bytes / 500),
             ttfb: Some(Rtt::from_micros(7_000)),
+            load: None,
         };
         let members = [services[WEB_91].traffic, services[WEB_91 + 1].traffic];
         assert_eq!(members, [Some(behind(1, 2, 1_000)), Some(behind(0, 1, 1_000))], "{node}");
@@ -352,12 +355,12 @@ fn with_every_site_down_the_policy_answers_the_same_at_all_nodes_until_the_first
 fn another_site_answers_the_vip_that_has_the_least_to_do() {
     let second = "[[services]]\nname = \"web-a2\"\nsite = \"a\"\naddress = \"198.18.0.81\"\nport = 80\nlb_vserver = \"front2\"\n\
                   [[lb_vservers]]\nname = \"front2\"\nsite = \"a\"\nlisten = [\"198.18.0.81:80\"]\nservices = [\"web-92\"]\n";
-    for method in ["least_connections", "least_bandwidth", "least_packets", "lrt", "lrtm"] {
+    for method in ["least_connections", "least_bandwidth", "least_packets", "lrt", "lrtm", "custom_load"] {
         let mut net = Net::edited(&[A, B], |plain| {
             let bound = "services = [\"web-a\", \"web-b\"]";
             assert!(plain.contains(bound));
             let policy = format!("local_method = \"{method}\"\nservices = [\"web-a\", \"web-a2\"]");
-            text(plain).replace(bound, &policy) + second
+            loaded(text(plain).replace(bound, &policy)) + second
         });
         net.run(secs(5));
         let shown = |name: &str, load: u32| {
@@ -367,7 +370,7 @@ fn another_site_answers_the_vip_that_has_the_least_to_do() {
             let member = &mut balancer.members[0];
             (member.out, member.active, member.response_time) = (None, load, Some(Rtt::from_micros(5)));
             (member.ttfb, member.window_bytes) = (Some(Rtt::from_micros(7)), u64::from(load));
-            member.window_packets = u64::from(load);
+            (member.window_packets, member.load) = (u64::from(load), Some(u64::from(load)));
             LocalView {
                 vserver: LbVserverName::new(name).unwrap(),
                 connections: 1,
@@ -380,6 +383,39 @@ fn another_site_answers_the_vip_that_has_the_least_to_do() {
             net.show(A, vec![shown("front", loads.0), shown("front2", loads.1)]);
             net.run(secs(2));
             assert_eq!(net.decision(1, ldns(1)).verdict, Verdict::Service(expected), "{method} {loads:?}");
+        }
+    }
+}
+
+/// With a monitor that tells loads beside each other one.
+fn loaded(text: String) -> String {
+    text.replace("monitors = [\"web\"]", "monitors = [\"web\", \"loaded\"]")
+        + "[[monitors]]\nname = \"loaded\"\nkind = \"user\"\ncommand = [\"/bin/load\"]\nload_label = \"load\"\n"
+}
+
+/// The operator's own number: measured at one site, it decides at the other.
+#[test]
+fn the_load_that_a_peer_tells_decides_at_another_site() {
+    let mut net = Net::edited(&[A, B], |plain| {
+        let named = "name = \"www\"\nservices";
+        assert!(plain.contains(named));
+        loaded(plain.replace(named, "name = \"www\"\nmethod = \"custom_load\"\nservices"))
+    });
+    for (loads, expected) in
+        [((1_500, 400), WEB_B), ((300, 400), WEB_A), ((300, 299), WEB_B), ((0, 1), WEB_A)]
+    {
+        for (n, load) in [(0, loads.0), (1, loads.1)] {
+            net.loads.insert(Ipv4Addr::new(198, 18, n, 80).into(), load);
+        }
+        net.run(secs(12));
+        for node in 0..2 {
+            for _ in 0..3 {
+                assert_eq!(
+                    net.decision(node, ldns(1)).verdict,
+                    Verdict::Service(expected),
+                    "{node} {loads:?}"
+                );
+            }
         }
     }
 }

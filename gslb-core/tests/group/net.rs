@@ -109,6 +109,8 @@ pub(crate) struct Net {
     exceptions: BTreeMap<(usize, IpAddr), Option<u32>>,
     /// Checks of a service's address fail, seen from this node.
     failing: BTreeSet<(usize, IpAddr)>,
+    /// What checks of a service's address tell of its load, in thousandths.
+    pub(crate) loads: BTreeMap<IpAddr, u64>,
     /// What must not change at present.
     pub(crate) watched: Option<Watch>,
 }
@@ -138,6 +140,7 @@ impl Net {
             rtts: BTreeMap::new(),
             exceptions: BTreeMap::new(),
             failing: BTreeSet::new(),
+            loads: BTreeMap::new(),
             watched: None,
         };
         for id in nodes {
@@ -445,9 +448,11 @@ impl Net {
     }
 
     fn check(&mut self, host: usize, check: &CheckRequest) {
-        let outcome = match self.failing.contains(&(host, check.target.ip())) {
-            true => CheckOutcome::Failed("refused".to_owned()),
-            false => CheckOutcome::Passed(Rtt::from_micros(2000)),
+        let (response_time, load) = (Rtt::from_micros(2000), self.loads.get(&check.target.ip()).copied());
+        let outcome = match (self.failing.contains(&(host, check.target.ip())), load) {
+            (true, _) => CheckOutcome::Failed("refused".to_owned()),
+            (false, None) => CheckOutcome::Passed(response_time),
+            (false, Some(_)) => CheckOutcome::Reported { response_time, words: "OK".to_owned(), load },
         };
         self.tell(host, Duration::from_millis(2), Input::Check(CheckReply { id: check.id, outcome }));
     }

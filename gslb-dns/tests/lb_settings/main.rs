@@ -340,3 +340,34 @@ fn a_request_that_never_ends_holds_a_node_up_until_the_deadline_and_no_longer() 
     assert!((Duration::from_millis(1400)..Duration::from_secs(2)).contains(&took), "{took:?}");
     assert!(!matches!(client.read(&mut [0; 64]), Ok(1..)), "cut");
 }
+
+/// The operator's own number, through the whole program: what commands print decides who gets the requests.
+#[test]
+fn the_load_that_user_monitors_print_steers_real_requests() {
+    let services = pair();
+    let folder = tempfile::tempdir().unwrap();
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), readable).unwrap();
+    let set = |loads: [&str; 2]| {
+        for (service, load) in services.iter().zip(loads) {
+            let place = folder.path().join(service.address.port().to_string());
+            let new = folder.path().join("new");
+            std::fs::write(&new, load).unwrap();
+            std::fs::rename(new, place).unwrap();
+        }
+    };
+    set(["1.5", "0.25"]);
+    let script = format!("echo \"OK | load=$(cat {}/$GSLB_PORT);;;0 time=3ms\"", folder.path().display());
+    let monitor = format!("kind = \"user\"\ncommand = ['/bin/sh', '-c', '{script}']\nload_label = \"load\"");
+    let front = format!("method = \"custom_load\"\nstartup_rr_factor = 0\n{BOTH}");
+    let scene = Scene::run(&addresses(&services), &front, &monitor).await_checks(2);
+    let shown = |loads: [u64; 2]| {
+        until("told", || [1, 2].map(|n| scene.member(n)["load_thousandths"].as_u64()) == loads.map(Some));
+    };
+    shown([1_500, 250]);
+    assert_eq!(scene.names(6), ["s2"; 6]);
+    assert_eq!((&scene.member(1)["n"], &scene.member(1)["nw"]), (&1_500.into(), &"15000000".into()));
+    set(["1.5", "3"]);
+    shown([1_500, 3_000]);
+    assert_eq!(scene.names(6), ["s1"; 6], "they move");
+}

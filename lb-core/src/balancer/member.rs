@@ -15,6 +15,8 @@ pub(super) struct Member {
     pub(super) state: ServiceState,
     /// Mean of its monitors.
     pub(super) response_time: Option<Rtt>,
+    /// What its monitors or its source tell of its load, in thousandths.
+    pub(super) load: Option<u64>,
     pub(super) ttfb: TimeToFirstByte,
     pub(super) enabled: bool,
     pub(super) drain: Drain,
@@ -64,6 +66,7 @@ impl Member {
             settings,
             state: ServiceState::Learning,
             response_time: None,
+            load: None,
             ttfb: TimeToFirstByte::default(),
             drain: Drain::Off,
             ramp: Ramp::Full,
@@ -133,6 +136,7 @@ impl Member {
             ttfb: self.ttfb.get(),
             bytes,
             packets,
+            load: self.load,
             ..Candidate::new(position, self.service, self.settings.weight)
         }
     }

@@ -117,6 +117,11 @@ impl Balancer {
         });
     }
 
+    /// What is told of a service's load, by the operator's own reckoning, in thousandths.
+    pub fn handle_load(&mut self, now: Timestamp, name: &ServiceName, load: Option<u64>) {
+        self.change(now, name, |member| member.load = load);
+    }
+
     /// Begins to drain a service, or takes that back (`None`): it gets no new transactions, those under way may go on for so
     /// long, and what still runs then is to be cut ([`Output::Cut`]). Persistence keeps clients there until the deadline.
     pub fn handle_drain(&mut self, now: Timestamp, name: &ServiceName, deadline: Option<Duration>) {

@@ -54,6 +54,8 @@ pub struct MemberView {
     pub response_time: Option<Rtt>,
     /// Time to the first byte of real responses.
     pub ttfb: Option<Rtt>,
+    /// Load by the operator's own reckoning, in thousandths.
+    pub load: Option<u64>,
     /// Requests that have reached it, ever.
     pub requests: u64,
     /// Bytes both ways, ever.
@@ -103,6 +105,7 @@ impl MemberView {
             active: member.active,
             response_time: member.response_time,
             ttfb: member.ttfb.get(),
+            load: member.load,
             requests: member.totals.requests,
             bytes: member.totals.bytes,
             packets: member.totals.packets,

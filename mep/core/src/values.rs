@@ -153,6 +153,8 @@ pub struct ServiceMetric {
     pub requests: Option<u64>,
     /// Time to the first byte of its responses, if they are seen and understood.
     pub ttfb: Option<Rtt>,
+    /// Its load by the operator's own reckoning, in thousandths, if it is told.
+    pub load: Option<u64>,
 }
 
 impl ServiceMetric {
@@ -168,6 +170,7 @@ impl ServiceMetric {
             packets: None,
             requests: None,
             ttfb: None,
+            load: None,
         }
     }
 }

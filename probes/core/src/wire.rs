@@ -96,6 +96,8 @@ pub enum CheckOutcome {
         response_time: Rtt,
         /// The words.
         words: String,
+        /// The load it tells of, in thousandths.
+        load: Option<u64>,
     },
     /// It failed, for this reason, in the words an operator reads.
     Failed(String),

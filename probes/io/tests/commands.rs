@@ -81,10 +81,27 @@ async fn the_labelled_time_is_the_response_time_if_one_is_asked_for() {
         ..script(&format!("echo '{output}'"))
     };
     let outcome = run(check("OK | size=3B time=0.25s;1;2", "time"), LONG).await;
-    let CheckOutcome::Reported { response_time, words } = outcome else { panic!("{outcome:?}") };
+    let CheckOutcome::Reported { response_time, words, .. } = outcome else { panic!("{outcome:?}") };
     assert_eq!((response_time.as_duration(), words.as_str()), (ms(250), "OK"));
     let outcome = run(check("OK | size=3B", "time"), LONG).await;
     assert_eq!(outcome, failed("no time labelled 'time' in its performance data; OK"));
+}
+
+#[tokio::test]
+async fn the_labelled_load_is_told_with_each_pass_and_its_absence_fails_nothing() {
+    let check = |output: &str| UserCheck {
+        load_label: Some("load".to_owned()),
+        perf_label: Some("time".to_owned()),
+        ..script(&format!("echo '{output}'"))
+    };
+    let outcome = run(check("OK | load=1.5;;;0 time=3ms"), LONG).await;
+    let CheckOutcome::Reported { response_time, words, load } = outcome else { panic!("{outcome:?}") };
+    assert_eq!((response_time.as_duration(), words.as_str(), load), (ms(3), "OK", Some(1_500)));
+    let outcome = run(check("OK | load=U time=3ms"), LONG).await;
+    let CheckOutcome::Reported { words, load, .. } = outcome else { panic!("{outcome:?}") };
+    assert_eq!((words.as_str(), load), ("OK; no load labelled 'load' in its performance data", None));
+    let failing = UserCheck { load_label: Some("load".to_owned()), ..script("echo 'full | load=1'; exit 2") };
+    assert_eq!(run(failing, LONG).await, failed("CRITICAL: full"));
 }
 
 #[tokio::test]

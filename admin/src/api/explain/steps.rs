@@ -200,6 +200,7 @@ pub(super) fn unit(metric: Option<LbMethod>) -> &'static str {
     match metric {
         Some(LbMethod::LeastBandwidth) => "bytes",
         Some(LbMethod::LeastPackets) => "packets",
+        Some(LbMethod::CustomLoad) => "thousandths of its load",
         Some(LbMethod::LeastResponseTime | LbMethod::LeastResponseTimeMonitors) => {
             "microseconds, times open transactions where those are told,"
         }

@@ -26,6 +26,8 @@ pub(crate) struct Checked {
     pub(crate) state: ServiceState,
     pub(super) reason: String,
     pub(crate) response_time: Option<Rtt>,
+    /// What the monitors tell of its load.
+    pub(super) load: Option<u64>,
     pub(super) traffic: Traffic,
     /// Who says so: monitors, or what stands in for them.
     pub(super) by: Judge,
@@ -60,7 +62,7 @@ impl Judged {
         };
         let by = if is_own { judge } else { Judge::RemoteMonitors };
         let traffic = Traffic::default();
-        let own = Checked { state, reason: reason.to_owned(), response_time: None, traffic, by };
+        let own = Checked { state, reason: reason.to_owned(), response_time: None, load: None, traffic, by };
         Judged {
             state,
             since: now,
@@ -72,14 +74,21 @@ impl Judged {
         }
     }
 
-    /// What passes through this node itself.
+    /// What passes through this node itself, and the load that its monitors tell, or else what stands in for them.
     pub(crate) fn own_traffic(&self) -> Traffic {
-        self.own.as_ref().map(|own| own.traffic).unwrap_or_default()
+        let own = self.own.as_ref();
+        own.map(|own| Traffic { load: own.load.or(own.traffic.load), ..own.traffic }).unwrap_or_default()
     }
 
     /// What passes through this node and those that count.
     pub(super) fn traffic(&self, counts: impl Fn(&NodeId) -> bool + Clone) -> Traffic {
-        Traffic::together([self.own_traffic()].into_iter().chain(self.words.traffic(counts)))
+        let mut own = self.own_traffic();
+        // The load of another site's service is what its site says, as its response time is.
+        let is_of_another = self.own.as_ref().is_some_and(|own| own.by == Judge::RemoteMonitors);
+        if is_of_another && self.words.traffic(counts.clone()).any(|told| told.load.is_some()) {
+            own.load = None;
+        }
+        Traffic::together([own].into_iter().chain(self.words.traffic(counts)))
     }
 
     /// A service of the own site: up if this node or one of its neighbours sees it up, as it is for the other sites. So all

@@ -158,6 +158,18 @@ impl Health {
         self.note_last_good();
     }
 
+    /// Monitors of this node tell another load, or none any more. It decides nothing of the state.
+    pub(crate) fn own_load(&mut self, service: usize, load: Option<u64>) {
+        if let Some(own) = self.services.get_mut(service).and_then(|judged| judged.own.as_mut()) {
+            own.load = load;
+        }
+    }
+
+    /// The load of a service as this node's monitors or its source tell it.
+    pub(crate) fn own_load_of(&self, service: usize) -> Option<u64> {
+        self.services.get(service)?.own_traffic().load
+    }
+
     /// The data plane of this node showed how the LB virtual server is that the service stands for, or its source and its
     /// monitors together say how it is.
     pub(crate) fn local_verdict(

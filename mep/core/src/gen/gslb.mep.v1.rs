@@ -234,6 +234,9 @@ pub struct Service {
     /// Time to the first byte of its responses in microseconds (1.1).
     #[prost(uint32, optional, tag = "9")]
     pub ttfb_us: ::core::option::Option<u32>,
+    /// Its load by the operator's own reckoning, in thousandths (1.1).
+    #[prost(uint64, optional, tag = "10")]
+    pub load: ::core::option::Option<u64>,
 }
 /// See Frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

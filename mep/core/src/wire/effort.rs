@@ -109,6 +109,7 @@ mod tests {
             packets: Some(1),
             requests: Some(1),
             ttfb_us: Some(1),
+            load: Some(1),
         };
         proto::SiteMetrics { age_ms: 1, services: vec![service; n] }
     }

@@ -23,6 +23,7 @@ pub(super) fn site_metrics(services: &[ServiceMetric], age: Duration) -> proto::
         packets: service.packets,
         requests: service.requests,
         ttfb_us: service.ttfb.map(Rtt::as_micros),
+        load: service.load,
     });
     proto::SiteMetrics { age_ms: millis(age), services: services.collect() }
 }
@@ -56,6 +57,7 @@ fn read_service(service: &proto::Service, doubts: &mut Doubts) -> Option<Service
         packets: service.packets,
         requests: service.requests,
         ttfb,
+        load: service.load,
     })
 }
 
@@ -109,6 +111,7 @@ mod tests {
                 packets: Some(1),
                 requests: Some(12),
                 ttfb: Some(Rtt::MAX),
+                load: Some(1_500),
                 ..up("web-b")
             },
         ];

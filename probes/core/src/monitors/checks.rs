@@ -67,6 +67,7 @@ impl Monitors {
         if let Some(rtt) = measured {
             self.tell_measured(key, rtt);
         }
+        self.tell_load(position);
         self.judge(now, position, false);
         if is_lost && let Some(service) = self.services.get(position) {
             let (service, mean) = (service.index, service.response_time());
@@ -94,6 +95,14 @@ impl Monitors {
                 state: service.state,
                 reason: service.reason.clone(),
             });
+        }
+    }
+
+    /// Says how much a service has to do by its monitors, if that is another load than before.
+    pub(super) fn tell_load(&mut self, position: usize) {
+        let Some(service) = self.services.get_mut(position) else { return };
+        if let Some(load) = service.load_to_tell() {
+            self.outputs.push_back(Output::Load { service: service.index, load });
         }
     }
 

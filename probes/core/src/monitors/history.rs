@@ -38,7 +38,7 @@ impl Seen {
             (Some(CheckOutcome::Passed(rtt)), false) => {
                 Seen::Passed { response_time: Some(rtt), words: None }
             }
-            (Some(CheckOutcome::Reported { response_time, words }), false) => {
+            (Some(CheckOutcome::Reported { response_time, words, .. }), false) => {
                 Seen::Passed { response_time: Some(response_time), words: Some(words.into()) }
             }
             (Some(CheckOutcome::Failed(why)), false) => Seen::Failed(why.into()),

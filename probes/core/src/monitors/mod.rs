@@ -136,6 +136,13 @@ pub enum Output {
         /// The mean over those that are left; `None` if none is.
         mean: Option<Rtt>,
     },
+    /// The load is another one.
+    Load {
+        /// The service.
+        service: usize,
+        /// The mean over its passing monitors that tell one, in thousandths; `None` if none does.
+        load: Option<u64>,
+    },
 }
 
 /// What was counted since the start.
@@ -205,6 +212,7 @@ impl Monitors {
         self.index();
         self.budget.set_rate(now, self.rate());
         for position in 0..self.services.len() {
+            self.tell_load(position);
             self.judge(now, position, true);
         }
         self.start_due(now);

@@ -58,6 +58,8 @@ pub struct MonitorView {
     pub last: String,
     /// Response time of the last passed check.
     pub response_time: Option<Rtt>,
+    /// The load that the last passed check told of, in thousandths.
+    pub load: Option<u64>,
     /// What the last checks saw.
     pub history: History,
 }
@@ -69,6 +71,8 @@ pub(super) struct Monitor {
     /// Start of the last check.
     pub(super) started: Option<Timestamp>,
     pub(super) response_time: Option<Rtt>,
+    /// What its last pass told of the load.
+    load: Option<u64>,
     /// The beat its checks keep: one turn of it. A check that starts late does not shift it, so that a volley after a start
     /// or a sleep does not become the rhythm of all that were in it.
     turn: Timestamp,
@@ -90,6 +94,7 @@ impl Monitor {
             phase: Phase::Due(now),
             started: None,
             response_time: None,
+            load: None,
             turn,
             is_permitted: true,
             missed: 0,
@@ -147,11 +152,16 @@ impl Monitor {
             Some(_) => true,
             None => self.is_permitted,
         };
+        let load = match &outcome {
+            Some(CheckOutcome::Reported { load, .. }) => *load,
+            _ => None,
+        };
         let seen = Seen::of(outcome, self.settings.reverse);
         self.missed = if seen.passes().is_none() { self.missed.saturating_add(1) } else { 0 };
         match &seen {
             Seen::Passed { response_time, .. } => {
                 self.response_time = response_time.or(self.response_time);
+                self.load = load;
                 self.pass();
             }
             Seen::Failed(why) => self.fail(why.clone()),
@@ -233,6 +243,11 @@ impl Monitor {
         self.response_time.filter(|_| self.settings.measures && self.is_passing())
     }
 
+    /// What it adds to the service's load, in thousandths.
+    pub(super) fn load_now(&self) -> Option<u64> {
+        self.load.filter(|_| self.is_passing())
+    }
+
     pub(super) fn last(&self) -> String {
         self.history.last().map_or_else(|| "not checked yet".to_owned(), Seen::to_string)
     }
@@ -252,6 +267,7 @@ impl Monitor {
             in_a_row: self.in_a_row,
             last: self.last(),
             response_time: self.response_time,
+            load: self.load,
             history: self.history.clone(),
         }
     }

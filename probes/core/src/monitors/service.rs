@@ -17,6 +17,8 @@ pub struct ServiceView {
     pub since: Timestamp,
     /// The mean over its monitors that measure, have measured, and pass.
     pub response_time: Option<Rtt>,
+    /// The mean over its monitors that pass and told of a load, in thousandths.
+    pub load: Option<u64>,
     /// Its monitors, in the order they were bound.
     pub monitors: Vec<MonitorView>,
 }
@@ -30,6 +32,8 @@ pub(super) struct Service {
     pub(super) state: ServiceState,
     pub(super) reason: String,
     since: Timestamp,
+    /// The load that was told last.
+    told_load: Option<u64>,
 }
 
 impl Service {
@@ -44,6 +48,7 @@ impl Service {
     ) -> Self {
         let since = known.as_ref().map_or(now, |k| k.since);
         let state = known.as_ref().map_or(ServiceState::Learning, |k| k.state);
+        let told_load = known.as_ref().and_then(|k| k.told_load);
         let mut known = known.map(|k| k.monitors).unwrap_or_default();
         let mut monitors = Vec::new();
         for wanted in settings.monitors {
@@ -60,7 +65,7 @@ impl Service {
             });
         }
         let (index, name, threshold) = (settings.service, settings.name, settings.threshold);
-        Service { index, name, monitors, threshold, state, reason: String::new(), since }
+        Service { index, name, monitors, threshold, state, reason: String::new(), since, told_load }
     }
 
     /// Judges anew from the monitors: whether the state is another one, or has another reason where that is all there is to
@@ -123,12 +128,26 @@ impl Service {
         Some(Rtt::from_micros(u32::try_from(mean).unwrap_or(u32::MAX)))
     }
 
+    /// The arithmetic mean of what its passing monitors tell of the load, in thousandths.
+    pub(super) fn load(&self) -> Option<u64> {
+        let told = || self.monitors.iter().filter_map(Monitor::load_now);
+        let mean = told().map(u128::from).sum::<u128>().checked_div(told().count() as u128)?;
+        u64::try_from(mean).ok()
+    }
+
+    /// The load, if it is another one than was told last.
+    pub(super) fn load_to_tell(&mut self) -> Option<Option<u64>> {
+        let load = self.load();
+        (std::mem::replace(&mut self.told_load, load) != load).then_some(load)
+    }
+
     pub(super) fn view(&self) -> ServiceView {
         ServiceView {
             state: self.state,
             reason: self.reason.clone(),
             since: self.since,
             response_time: self.response_time(),
+            load: self.load(),
             monitors: self.monitors.iter().map(Monitor::view).collect(),
         }
     }

@@ -65,6 +65,8 @@ pub struct FeedView {
     pub requests: Option<u64>,
     /// How long it takes to answer.
     pub response_time: Option<Rtt>,
+    /// Its load, by the operator's own reckoning, in thousandths.
+    pub load: Option<u64>,
 }
 
 impl Feed {
@@ -105,6 +107,7 @@ impl Feed {
             bytes: None,
             requests: None,
             response_time: None,
+            load: None,
         };
         match &self.state {
             State::Unheard => view,
@@ -118,6 +121,7 @@ impl Feed {
                 bytes: known.reading.bytes.as_ref().and(known.bytes.in_window()),
                 requests: known.reading.requests.as_ref().map(|_| known.requests.total()),
                 response_time: known.response_time(),
+                load: known.reading.load,
                 ..view
             },
         }

@@ -21,6 +21,8 @@ pub struct Reading {
     pub requests: Option<Counts>,
     /// How long it takes to answer.
     pub timing: Option<Timed>,
+    /// Its load, by the operator's own reckoning, in thousandths.
+    pub load: Option<u64>,
 }
 
 /// Counters by name. Each may begin anew by itself, as its process restarts: their sum would not show it.

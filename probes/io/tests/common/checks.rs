@@ -62,6 +62,7 @@ pub(crate) fn user(command: &[&str]) -> UserCheck {
         command: command.iter().map(|arg| (*arg).to_owned()).collect(),
         run_as: "nobody".to_owned(),
         perf_label: None,
+        load_label: None,
     }
 }
 

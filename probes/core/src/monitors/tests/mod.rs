@@ -45,6 +45,7 @@ struct Bench {
     verdicts: Vec<(usize, ServiceState)>,
     measured: Vec<(usize, Rtt, Rtt)>,
     remeaned: Vec<(usize, Option<Rtt>)>,
+    loads: Vec<(usize, Option<u64>)>,
 }
 
 impl Bench {
@@ -56,6 +57,7 @@ impl Bench {
             verdicts: Vec::new(),
             measured: Vec::new(),
             remeaned: Vec::new(),
+            loads: Vec::new(),
         };
         bench.machine.set_bindings(at(0), services);
         bench.collect();
@@ -71,6 +73,7 @@ impl Bench {
                     self.measured.push((service, response_time, mean));
                 }
                 Output::Remeaned { service, mean } => self.remeaned.push((service, mean)),
+                Output::Load { service, load } => self.loads.push((service, load)),
             }
         }
     }

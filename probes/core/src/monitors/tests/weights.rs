@@ -139,7 +139,41 @@ fn what_a_command_says_is_shown() {
     let mut bench = Bench::new(vec![service(0, vec![tcp(80)])]);
     let request = bench.next_check();
     let words = "DISK OK - 5% used".to_owned();
-    bench.reply(&request, CheckOutcome::Reported { response_time: ms(7), words });
+    bench.reply(&request, CheckOutcome::Reported { response_time: ms(7), words, load: None });
     assert_eq!(bench.machine.view(0).unwrap().monitors[0].last, "passed in 7.000ms: DISK OK - 5% used");
     assert_eq!(bench.measured, [(0, ms(7), ms(7))]);
+}
+
+#[test]
+fn the_load_is_the_mean_of_what_passing_monitors_tell() {
+    let mut bench = Bench::new(vec![service(0, vec![tcp(80), tcp(81), tcp(82)])]);
+    // One round of checks: what each port tells, `Err` failing.
+    let round = |bench: &mut Bench, tells: [Result<Option<u64>, ()>; 3]| {
+        let mut asked = [false; 3];
+        while asked != [true; 3] {
+            let request = bench.next_check();
+            let nth = usize::from(request.target.port() - 80);
+            asked[nth] = true;
+            let outcome = match tells[nth] {
+                Ok(load) => CheckOutcome::Reported { response_time: ms(7), words: "OK".to_owned(), load },
+                Err(()) => CheckOutcome::Failed("refused".to_owned()),
+            };
+            bench.reply(&request, outcome);
+        }
+        std::mem::take(&mut bench.loads).pop()
+    };
+    let (some, none) = (|load| Ok(Some(load)), Ok(None));
+    assert_eq!(round(&mut bench, [some(1_500), some(500), none]), Some((0, Some(1_000))), "two tell one");
+    assert_eq!(bench.machine.view(0).unwrap().load, Some(1_000));
+    assert_eq!(round(&mut bench, [some(1_500), some(500), none]), None, "no news");
+    assert_eq!(round(&mut bench, [Err(()), some(500), none]), None, "it still counts as passing");
+    assert_eq!(round(&mut bench, [Err(()), some(500), none]), None);
+    assert_eq!(
+        round(&mut bench, [Err(()), some(500), none]),
+        Some((0, Some(500))),
+        "down, and out of the mean"
+    );
+    assert_eq!(round(&mut bench, [Err(()), none, none]), Some((0, None)), "none tells one any more");
+    let most = [some(u64::MAX), some(u64::MAX), some(u64::MAX)];
+    assert_eq!(round(&mut bench, most), Some((0, Some(u64::MAX))), "no sum overflows");
 }

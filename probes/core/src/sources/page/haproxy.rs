@@ -94,6 +94,7 @@ impl Row<'_> {
             bytes: counts([("bin", self.number("bin")?), ("bout", self.number("bout")?)]),
             requests: self.requests(is_tcp)?,
             timing: self.response_time(is_tcp)?.map(Timed::Mean),
+            load: None,
         })
     }
 

@@ -38,7 +38,7 @@ fn series_of(q: &Quantities) -> Vec<&Series> {
         Some(Timing::Sums { sum, count, .. }) => vec![sum, count],
         None => Vec::new(),
     };
-    let single = [&q.up, &q.active, &q.connections, &q.requests].into_iter().flatten();
+    let single = [&q.up, &q.active, &q.connections, &q.requests, &q.load].into_iter().flatten();
     single.chain(&q.bytes).chain(timing).collect()
 }
 
@@ -69,10 +69,10 @@ fn sample(line: &str) -> Result<(Series, f64), String> {
 fn reading(samples: &Samples, q: &Quantities) -> Result<Reading, String> {
     let found = |series: &Series| find(samples, series);
     let up = q.up.as_ref().map(found).transpose()?;
-    let gauge = |series: &Option<Series>| -> Result<Option<u64>, String> {
+    let gauge = |series: &Option<Series>, factor| -> Result<Option<u64>, String> {
         let Some(series) = series else { return Ok(None) };
         let values = found(series)?;
-        let whole = values.iter().map(|sample| whole(sample, 1)).collect::<Result<Vec<_>, _>>()?;
+        let whole = values.iter().map(|sample| whole(sample, factor)).collect::<Result<Vec<_>, _>>()?;
         Ok(Some(whole.into_iter().fold(0, u64::saturating_add)))
     };
     let counter = |series: &Series, factor| -> Result<Counts, String> {
@@ -89,8 +89,9 @@ fn reading(samples: &Samples, q: &Quantities) -> Result<Reading, String> {
             Some(_) => Health::Down,
         },
         words: up.as_ref().map_or_else(|| "answers".to_owned(), |values| words(values)),
-        active: gauge(&q.active)?,
-        connections: gauge(&q.connections)?,
+        active: gauge(&q.active, 1)?,
+        connections: gauge(&q.connections, 1)?,
+        load: gauge(&q.load, 1000)?,
         bytes: (!q.bytes.is_empty()).then_some(bytes),
         requests: q.requests.as_ref().map(|series| counter(series, 1)).transpose()?,
         timing: match &q.response_time {

@@ -48,6 +48,7 @@ fn a_row_of_haproxy_tells_state_sessions_bytes_and_response_time() {
             bytes: counts([("bin", 80), ("bout", 1500)]),
             requests: counts([("stot", 30)]),
             timing: ms(12),
+            load: None,
         }
     );
     assert_eq!((of("web/s2").health, of("web/s2").timing), (Health::Unsaid, None), "nothing was sent there");
@@ -258,12 +259,14 @@ fn metrics_are_found_by_name_and_labels_and_added_up() {
         q.active = series(r#"rq_active{svc="a"}"#);
         q.connections = series(r#"rq_active{svc="b,\"}"}"#);
         q.bytes = vec![Series::new("bytes_total").unwrap()];
+        q.load = series(r#"took{svc="a"}"#);
         q.response_time =
             Some(Timing::Gauge { gauge: series(r#"took{svc="a"}"#).unwrap(), unit: TimeUnit::Seconds });
     });
     let reading = one(SourceKind::Prometheus, EXPOSITION, item).unwrap();
     assert_eq!((reading.health, reading.words.as_str()), (Health::Up, r#"ready{svc="a"} 1"#));
     assert_eq!((reading.active, reading.connections), (Some(7), Some(100)));
+    assert_eq!(reading.load, Some(12), "thousandths");
     let bytes = counts([(r#"bytes_total{dir="rx",svc="a"}"#, 1500), (r#"bytes_total{dir="tx",svc="a"}"#, 7)]);
     assert_eq!((reading.bytes, reading.timing), (bytes, Some(Timed::Mean(Rtt::from_micros(12_500)))));
 }

@@ -59,12 +59,24 @@ fn judged(check: &UserCheck, verdict: Verdict, took: Rtt) -> Result<CheckOutcome
     if !verdict.passes {
         return failed(verdict.words);
     }
+    let (load, words) = loaded(check, &verdict);
     let Some(label) = &check.perf_label else {
-        return Ok(CheckOutcome::Reported { response_time: took, words: verdict.words });
+        return Ok(CheckOutcome::Reported { response_time: took, words, load });
     };
     match verdict::time_of(&verdict.performance, label) {
-        Some(response_time) => Ok(CheckOutcome::Reported { response_time, words: verdict.words }),
+        Some(response_time) => Ok(CheckOutcome::Reported { response_time, words, load }),
         // It passed all the same; what it took is no substitute, as it may be something else altogether.
         None => failed(format!("no time labelled '{label}' in its performance data; {}", verdict.words)),
+    }
+}
+
+/// The load, and the words with the complaint that there is none. A service that works does so whether or not a number is told
+/// with it: its load is unknown.
+fn loaded(check: &UserCheck, verdict: &Verdict) -> (Option<u64>, String) {
+    let words = verdict.words.clone();
+    let Some(label) = &check.load_label else { return (None, words) };
+    match verdict::load_of(&verdict.performance, label) {
+        Some(load) => (Some(load), words),
+        None => (None, format!("{words}; no load labelled '{label}' in its performance data")),
     }
 }

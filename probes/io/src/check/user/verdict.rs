@@ -43,12 +43,22 @@ pub(super) fn of(status: ExitStatus, output: &[u8]) -> Verdict {
 
 /// The value of a label, `'label'=value[unit][;warn[;crit[;min[;max]]]]`, if its unit is one of time.
 pub(super) fn time_of(performance: &str, label: &str) -> Option<Rtt> {
+    value_of(performance, label).and_then(time)
+}
+
+/// The value with this label, in thousandths, whatever its unit; `None` if it is no number, or a negative one.
+pub(super) fn load_of(performance: &str, label: &str) -> Option<u64> {
+    value_of(performance, label).and_then(thousandths)
+}
+
+/// The value with this label and its unit, without what may follow: limits, minimum, maximum.
+fn value_of<'a>(performance: &'a str, label: &str) -> Option<&'a str> {
     let mut rest = performance.trim_start();
     while !rest.is_empty() {
         let (name, value) = labelled(rest)?;
         let (value, after) = value.split_at(value.find(char::is_whitespace).unwrap_or(value.len()));
         if name == label {
-            return time(value.split(';').next().unwrap_or_default());
+            return value.split(';').next();
         }
         rest = after.trim_start();
     }
@@ -86,6 +96,23 @@ fn time(value: &str) -> Option<Rtt> {
     };
     let seconds = number.parse::<f64>().ok()? * micros / 1e6;
     Duration::try_from_secs_f64(seconds).ok().map(Rtt::from_duration)
+}
+
+/// Three decimals; what is too large to count is as much as can be counted.
+fn thousandths(value: &str) -> Option<u64> {
+    let digits = value.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(value.len());
+    let (number, unit) = value.split_at(digits);
+    if unit.starts_with(['-', '+', ',']) {
+        return None;
+    }
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && part.is_empty()) || part.contains('.') {
+        return None;
+    }
+    let scale =
+        |text: &str| text.bytes().fold(0u64, |n, c| n.saturating_mul(10).saturating_add(u64::from(c - b'0')));
+    let part: String = part.chars().chain("000".chars()).take(3).collect();
+    Some(scale(whole).saturating_mul(1000).saturating_add(scale(&part)))
 }
 
 #[cfg(test)]
@@ -134,5 +161,32 @@ mod tests {
         ] {
             assert_eq!(micros(text, label), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_load_is_read_in_any_unit_to_three_decimals() {
+        for (text, load) in [
+            ("load=1.5;;;0 time=3ms", Some(1_500)),
+            ("time=3ms load=42%;80;90;0;100", Some(42_000)),
+            ("load=0", Some(0)),
+            ("load=.25", Some(250)),
+            ("load=7.", Some(7_000)),
+            ("load=1.23456c", Some(1_234)),
+            ("load=18446744073709551615", Some(u64::MAX)),
+            ("load=99999999999999999999999.5", Some(u64::MAX)),
+            ("load=-1", None),
+            ("load=1-2", None),
+            ("load=1,5", None),
+            ("load=U", None),
+            ("load=", None),
+            ("load=.", None),
+            ("load=1.2.3", None),
+            ("load", None),
+            ("loads=1", None),
+            ("", None),
+        ] {
+            assert_eq!(load_of(text, "load"), load, "{text}");
+        }
+        assert_eq!(load_of("'queue length'=3 x=1", "queue length"), Some(3_000));
     }
 }
