@@ -102,7 +102,10 @@ fn time(value: &str) -> Option<Rtt> {
 fn thousandths(value: &str) -> Option<u64> {
     let digits = value.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(value.len());
     let (number, unit) = value.split_at(digits);
-    if unit.starts_with(['-', '+', ',']) {
+    let is_exponent = unit
+        .strip_prefix(['e', 'E'])
+        .is_some_and(|power| power.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit()));
+    if is_exponent || unit.starts_with(['-', '+', ',']) {
         return None;
     }
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
@@ -177,6 +180,9 @@ mod tests {
             ("load=-1", None),
             ("load=1-2", None),
             ("load=1,5", None),
+            ("load=1e5", None),
+            ("load=1.5E-1", None),
+            ("load=3events", Some(3_000)),
             ("load=U", None),
             ("load=", None),
             ("load=.", None),
